@@ -6,82 +6,13 @@
 #include <functional>
 
 #include "codelets.h"
+#include "hlo/ScalarOps.hpp"
 #include "storage.h"
 
 namespace hlo {
 namespace {
 
 constexpr char kFunction[] = "a scalar program";  // in messages
-
-// What a function of codelets/scalar.hpp is for: predicates count as integers.
-enum Kinds : unsigned {
-  kReals = 1,  // computed in float
-  kIntegers = 2,
-  kDoubles = 4,    // softDouble.hpp
-  kComplexes = 8,  // scalarComplex.hpp
-  kOrdered = kReals | kIntegers | kDoubles,
-  kAll = kOrdered | kComplexes,
-  kTakesWidth = 16,  // has the width of the type as a template argument
-};
-struct Named {
-  ScalarOp op;
-  const char* name;
-  unsigned kinds;
-};
-constexpr Named kFunctions[] = {
-    {ScalarOp::kAbs, "abs", kAll},
-    {ScalarOp::kNegate, "negate", kAll},
-    {ScalarOp::kSign, "sign", kAll},
-    {ScalarOp::kSquare, "square", kAll},
-    {ScalarOp::kAdd, "add", kAll},
-    {ScalarOp::kSubtract, "subtract", kAll},
-    {ScalarOp::kMultiply, "multiply", kAll},
-    {ScalarOp::kDivide, "divide", kAll},
-    {ScalarOp::kRemainder, "remainder", kOrdered},
-    {ScalarOp::kPower, "power", kReals | kIntegers},
-    {ScalarOp::kMaximum, "maximum", kOrdered},
-    {ScalarOp::kMinimum, "minimum", kOrdered},
-    {ScalarOp::kSelect, "select", kAll},
-    {ScalarOp::kClamp, "clamp", kOrdered},
-    {ScalarOp::kFma, "fma", kReals | kIntegers},
-    {ScalarOp::kEq, "eq", kAll},
-    {ScalarOp::kNe, "ne", kAll},
-    {ScalarOp::kLt, "lt", kOrdered},
-    {ScalarOp::kLe, "le", kOrdered},
-    {ScalarOp::kGt, "gt", kOrdered},
-    {ScalarOp::kGe, "ge", kOrdered},
-    {ScalarOp::kTotalLt, "totalLt", kOrdered},
-    {ScalarOp::kCeil, "ceil", kReals | kDoubles},
-    {ScalarOp::kFloor, "floor", kReals | kDoubles},
-    {ScalarOp::kRoundNearestAfz, "roundAway", kReals | kDoubles},
-    {ScalarOp::kRoundNearestEven, "roundEven", kReals | kDoubles},
-    {ScalarOp::kTrunc, "trunc", kReals | kDoubles},
-    {ScalarOp::kCbrt, "cbrt", kReals},
-    {ScalarOp::kCos, "cos", kReals | kComplexes},
-    {ScalarOp::kSin, "sin", kReals | kComplexes},
-    {ScalarOp::kTan, "tan", kReals | kComplexes},
-    {ScalarOp::kTanh, "tanh", kReals | kComplexes},
-    {ScalarOp::kExp, "exp", kReals | kComplexes},
-    {ScalarOp::kExpm1, "expm1", kReals | kComplexes},
-    {ScalarOp::kLog, "log", kReals | kComplexes},
-    {ScalarOp::kLog1p, "log1p", kReals | kComplexes},
-    {ScalarOp::kLogistic, "logistic", kReals | kComplexes},
-    {ScalarOp::kSqrt, "sqrt", kReals | kDoubles | kComplexes},
-    {ScalarOp::kRsqrt, "rsqrt", kReals | kDoubles | kComplexes},
-    {ScalarOp::kErf, "erf", kReals},
-    {ScalarOp::kInverse, "inverse", kReals | kDoubles | kComplexes},
-    {ScalarOp::kIsFinite, "isFinite", kReals | kDoubles | kComplexes},
-    {ScalarOp::kAtan2, "atan2", kReals},
-    {ScalarOp::kAnd, "bitAnd", kIntegers},
-    {ScalarOp::kOr, "bitOr", kIntegers},
-    {ScalarOp::kXor, "bitXor", kIntegers},
-    {ScalarOp::kNot, "bitNot", kIntegers},
-    {ScalarOp::kPopcnt, "popcount", kIntegers | kTakesWidth},
-    {ScalarOp::kClz, "leadingZeros", kIntegers | kTakesWidth},
-    {ScalarOp::kShiftLeft, "shiftLeft", kIntegers | kTakesWidth},
-    {ScalarOp::kShiftRightLogical, "shiftRightLogical", kIntegers | kTakesWidth},
-    {ScalarOp::kShiftRightArithmetic, "shiftRightArithmetic", kIntegers | kTakesWidth},
-};
 
 bool isNarrow(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 // The class in codelets/softSmall.hpp for a float of 8 or fewer bits; null for other types.
@@ -116,7 +47,6 @@ unsigned widthOf(DType type) {
   if (type == DType::kS4 || type == DType::kU4) return 4;
   return static_cast<unsigned>(ipu_model::SizeOf(type)) * 8;
 }
-std::size_t operandCount(ScalarOp op) { return op < ScalarOp::kAdd ? 1 : op < ScalarOp::kSelect ? 2 : 3; }
 
 // The C++ type of a register.
 std::string registerType(DType type) {
@@ -232,7 +162,7 @@ class Generator {
       const Instruction& i = e_.code[k];
       if (uses_[firstResult() + k] == 0) continue;
       if (i.op == ScalarOp::kImag && !ipu_model::IsComplex(i.operand_type)) continue;
-      for (std::size_t n = 0; n < operandCount(i.op); ++n) ++uses_[aliasOf(i.operand[n])];
+      for (std::size_t n = 0; n < OperandsOf(i.op); ++n) ++uses_[aliasOf(i.operand[n])];
     }
     fused_.assign(e_.code.size(), false);
     product_.assign(e_.code.size(), -1);
@@ -388,7 +318,7 @@ class Generator {
     if (i.op == ScalarOp::kDivide && i.operand_type == DType::kF32 && isProduct(i))
       return declare(i.result_type, reg, value(a) + " * " + inverseOf(i));
     std::string call = "scalar::" + functionOf(i) + "(";
-    for (std::size_t n = 0; n < operandCount(i.op); ++n)
+    for (std::size_t n = 0; n < OperandsOf(i.op); ++n)
       call += (n > 0 ? ", " : "") + value(aliasOf(i.operand[n]));
     call += ")";
     const bool predicate = i.result_type == DType::kPred;
@@ -397,19 +327,15 @@ class Generator {
                    i.result_type == i.operand_type && !predicate ? rounded(i.result_type, call) : call);
   }
   std::string functionOf(const Instruction& i) const {
-    ScalarOp op = i.op;
-    if (i.operand_type == DType::kPred) {
-      if (op == ScalarOp::kAdd || op == ScalarOp::kMaximum) op = ScalarOp::kOr;
-      if (op == ScalarOp::kMultiply || op == ScalarOp::kMinimum) op = ScalarOp::kAnd;
-    }
+    const ScalarOp op = i.operand_type == DType::kPred ? ScalarRow(i.op).on_predicates : i.op;
     const unsigned kind = i.operand_type == DType::kC64   ? kComplexes
                           : i.operand_type == DType::kF64 ? kDoubles
                           : isReal(i.operand_type)        ? kReals
                                                           : kIntegers;
-    for (const Named& row : kFunctions) {
-      if (row.op != op || (row.kinds & kind) == 0) continue;
+    const ScalarOpRow row = ScalarRow(op);
+    if ((row.kinds & kind) != 0) {
       const std::string width = std::to_string(widthOf(i.operand_type));
-      return (row.kinds & kTakesWidth) != 0 ? row.name + ("<" + width + ">") : row.name;
+      return (row.kinds & kTakesWidth) != 0 ? row.function + ("<" + width + ">") : row.function;
     }
     refuseOperation(i);
   }

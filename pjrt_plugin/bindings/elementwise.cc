@@ -11,6 +11,7 @@
 
 #include "bindings/bindings.h"
 #include "hlo/Cost.hpp"
+#include "hlo/ScalarOps.hpp"
 #include "ipu_model/Model.hpp"
 
 namespace jax_ipu::bindings {
@@ -22,73 +23,10 @@ using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-constexpr const char* kOpNames[] = {"abs",
-                                    "negate",
-                                    "sign",
-                                    "not",
-                                    "popcnt",
-                                    "clz",
-                                    "ceil",
-                                    "floor",
-                                    "round_nearest_afz",
-                                    "round_nearest_even",
-                                    "trunc",
-                                    "cbrt",
-                                    "cos",
-                                    "sin",
-                                    "tan",
-                                    "tanh",
-                                    "exp",
-                                    "expm1",
-                                    "log",
-                                    "log1p",
-                                    "logistic",
-                                    "sqrt",
-                                    "rsqrt",
-                                    "erf",
-                                    "square",
-                                    "inverse",
-                                    "is_finite",
-                                    "real",
-                                    "imag",
-                                    "convert",
-                                    "bitcast",
-                                    "reduce_precision",
-                                    "add",
-                                    "subtract",
-                                    "multiply",
-                                    "divide",
-                                    "remainder",
-                                    "power",
-                                    "atan2",
-                                    "maximum",
-                                    "minimum",
-                                    "and",
-                                    "or",
-                                    "xor",
-                                    "shift_left",
-                                    "shift_right_logical",
-                                    "shift_right_arithmetic",
-                                    "eq",
-                                    "ne",
-                                    "lt",
-                                    "le",
-                                    "gt",
-                                    "ge",
-                                    "total_lt",
-                                    "complex",
-                                    "next_after",
-                                    "select",
-                                    "clamp",
-                                    "fma"};
-static_assert(sizeof(kOpNames) / sizeof(kOpNames[0]) == static_cast<std::size_t>(ScalarOp::kCount),
-              "one name per ScalarOp");
-
 ScalarOp OpNamed(const std::string& name) {
   static const std::unordered_map<std::string_view, ScalarOp> table = [] {
     std::unordered_map<std::string_view, ScalarOp> ops;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(ScalarOp::kCount); ++i)
-      ops.emplace(kOpNames[i], static_cast<ScalarOp>(i));
+    for (const hlo::ScalarOpRow& row : hlo::scalar_ops::kTable) ops.emplace(row.name, row.op);
     return ops;
   }();
   const auto found = table.find(name);

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "hlo/ScalarOps.hpp"
 #include "kernels/host/isa.h"
 #include "kernels/vector/convert.h"
 
@@ -37,78 +38,32 @@ const Functions& BestFunctions() {
 bool IsNarrowFloat(DType type) { return RegisterTypeOf(type) == RegisterType::kF32 && type != DType::kF32; }
 bool IsSubByte(DType type) { return IsInteger(type) && BitWidth(type) < 8; }
 
-// Whether the result needs no rounding: it is a value of the operand's type, or an exact multiple of its last
-// place.
+// Whether the result needs no rounding.
 bool IsExact(ScalarOp op, DType type) {
   if (type != DType::kF16 && type != DType::kBF16) return op == ScalarOp::kSelect;
-  switch (op) {
-    case ScalarOp::kAbs:
-    case ScalarOp::kNegate:
-    case ScalarOp::kSign:
-    case ScalarOp::kCeil:
-    case ScalarOp::kFloor:
-    case ScalarOp::kRoundNearestAfz:
-    case ScalarOp::kRoundNearestEven:
-    case ScalarOp::kTrunc:
-    case ScalarOp::kRemainder:
-    case ScalarOp::kMaximum:
-    case ScalarOp::kMinimum:
-    case ScalarOp::kSelect:
-    case ScalarOp::kClamp:
-    case ScalarOp::kNextAfter:
-      return true;
-    default:
-      return false;
-  }
+  return HasTrait(op, hlo::kExact);
 }
-
-int NumOperands(ScalarOp op) { return op < ScalarOp::kAdd ? 1 : op < ScalarOp::kSelect ? 2 : 3; }
 
 double Nanoseconds(ScalarOp op, RegisterType type) {
   const double width = static_cast<double>(SizeOf(type)) / 4;
   if (type >= RegisterType::kC64) {
-    switch (op) {
-      case ScalarOp::kAbs:
-        return 0.2 * width;
-      case ScalarOp::kSelect:
-      case ScalarOp::kReal:
-      case ScalarOp::kImag:
-      case ScalarOp::kNegate:
-      case ScalarOp::kAdd:
-      case ScalarOp::kSubtract:
-      case ScalarOp::kMultiply:
-        return 0.1 * width;
-      default:
-        return 20;
-    }
+    if (op == ScalarOp::kAbs) return 0.2 * width;
+    return HasTrait(op, hlo::kComplexVectors) ? 0.1 * width : 20;
   }
   const bool wide = type == RegisterType::kF64;
-  switch (op) {
-    case ScalarOp::kExp:
-    case ScalarOp::kExpm1:
-    case ScalarOp::kLog:
-    case ScalarOp::kLog1p:
-    case ScalarOp::kTanh:
-    case ScalarOp::kLogistic:
-    case ScalarOp::kErf:
+  switch (ScalarRow(op).host_time) {
+    case hlo::HostTime::kSeries:
       return wide ? 8 : 0.15;
-    case ScalarOp::kCbrt:
+    case hlo::HostTime::kCubeRoot:
       return wide ? 8 : 0.4;
-    case ScalarOp::kSin:
-    case ScalarOp::kCos:
-    case ScalarOp::kTan:
-    case ScalarOp::kAtan2:
-    case ScalarOp::kRemainder:
-    case ScalarOp::kPower:
+    case hlo::HostTime::kLong:
       return wide || type != RegisterType::kF32 ? 8 : 0.7;
-    case ScalarOp::kDivide:
-    case ScalarOp::kSqrt:
-    case ScalarOp::kRsqrt:
-    case ScalarOp::kInverse:
+    case hlo::HostTime::kDivision:
       return 0.1 * width;
-    default:
-      return 0.04 * width;
+    case hlo::HostTime::kArithmetic:
+      break;
   }
+  return 0.04 * width;
 }
 
 // An operation before register allocation. `code` is as in MicroKind.
@@ -254,25 +209,18 @@ class Lowering {
 
   // The type of the result of `op` on operands of `type`; kCount if there is none.
   static DType ResultOf(ScalarOp op, DType type) {
-    switch (op) {
-      case ScalarOp::kIsFinite:
-      case ScalarOp::kEq:
-      case ScalarOp::kNe:
-      case ScalarOp::kLt:
-      case ScalarOp::kLe:
-      case ScalarOp::kGt:
-      case ScalarOp::kGe:
-      case ScalarOp::kTotalLt:
+    switch (ScalarRow(op).result) {
+      case hlo::ScalarResult::kPredicate:
         return DType::kPred;
-      case ScalarOp::kAbs:
-      case ScalarOp::kReal:
-      case ScalarOp::kImag:
+      case hlo::ScalarResult::kReal:
         return type == DType::kC64 ? DType::kF32 : type == DType::kC128 ? DType::kF64 : type;
-      case ScalarOp::kComplex:
+      case hlo::ScalarResult::kComplex:
         return type == DType::kF32 ? DType::kC64 : type == DType::kF64 ? DType::kC128 : DType::kCount;
-      default:
-        return type;
+      case hlo::ScalarResult::kOperand:
+      case hlo::ScalarResult::kGiven:
+        break;
     }
+    return type;
   }
 
   // A block function reads and writes elements of the instruction's types, so its registers must hold such
@@ -281,9 +229,9 @@ class Lowering {
   void CheckTypes(const Instruction& instruction) const {
     const ScalarOp op = instruction.op;
     const DType type = instruction.operand_type;
-    const bool converts = op == ScalarOp::kConvert || op == ScalarOp::kBitcast;
+    const bool converts = ScalarRow(op).result == hlo::ScalarResult::kGiven;
     bool fits = converts || instruction.result_type == ResultOf(op, type);
-    for (int k = 0; k < NumOperands(op); ++k) {
+    for (std::size_t k = 0; k < OperandsOf(op); ++k) {
       value_.at(instruction.operand[k]);  // throws if it is not set yet
       const DType given = expression_.TypeOf(instruction.operand[k]);
       const DType wanted = op == ScalarOp::kSelect && k == 0 ? DType::kPred : type;
@@ -308,12 +256,12 @@ class Lowering {
       const unsigned char zero[16] = {};
       return AddConstant(type, zero);
     }
-    if (type == DType::kPred) op = LogicalForm(op);
+    if (type == DType::kPred) op = ScalarRow(op).on_predicates;
 
     Node node;
     node.type = RegisterTypeOf(type);
     node.result = RegisterTypeOf(instruction.result_type);
-    node.num_operands = NumOperands(op);
+    node.num_operands = static_cast<int>(OperandsOf(op));
     for (int i = 0; i < node.num_operands; ++i) node.operand[i] = value_.at(instruction.operand[i]);
     node.immediate =
         op == ScalarOp::kReducePrecision ? instruction.immediate : static_cast<std::uint32_t>(BitWidth(type));
@@ -341,19 +289,6 @@ class Lowering {
     if (node.function == nullptr) Fail(op, type);
     const int result = Add(node);
     return normalised ? Normalise(result, type) : result;
-  }
-
-  static ScalarOp LogicalForm(ScalarOp op) {
-    switch (op) {
-      case ScalarOp::kAdd:
-      case ScalarOp::kMaximum:
-        return ScalarOp::kOr;
-      case ScalarOp::kMultiply:
-      case ScalarOp::kMinimum:
-        return ScalarOp::kAnd;
-      default:
-        return op;
-    }
   }
 
   void RemoveDead() {

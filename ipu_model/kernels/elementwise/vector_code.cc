@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "hlo/ScalarOps.hpp"
+
 namespace ipu_model {
 namespace {
 
@@ -98,15 +100,35 @@ Vector VectorCode::Emit() {
   return EmitInteger64();
 }
 
+namespace {
+
+// What the instruction that compares floats calls an order.
+std::uint8_t ImmediateOf(ScalarOp comparison) {
+  switch (comparison) {
+    case ScalarOp::kEq:
+      return kEqual;
+    case ScalarOp::kNe:
+      return kNotEqual;
+    case ScalarOp::kLt:
+      return kLess;
+    case ScalarOp::kLe:
+      return kLessEqual;
+    case ScalarOp::kGt:
+      return kGreater;
+    default:
+      return kGreaterEqual;
+  }
+}
+
+}  // namespace
+
 // Uses the first and the last temporary.
 Vector VectorCode::EmitCompare(int op, RegisterType type, Vector result) {
-  if (op < static_cast<int>(ScalarOp::kEq) || op > static_cast<int>(ScalarOp::kGe)) return kNone;
   const auto order = static_cast<ScalarOp>(op);
+  if (op >= MicroKind::kFusedCode || !HasTrait(order, hlo::kComparison)) return kNone;
   if (type == RegisterType::kF32 || type == RegisterType::kF64) {
-    constexpr std::uint8_t kImmediates[] = {kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual};
     const Vector a = Use(0), b = Use(1);
-    code_->VexImmediate(Float(kCompare), wide(), result, a, b,
-                        kImmediates[op - static_cast<int>(ScalarOp::kEq)]);
+    code_->VexImmediate(Float(kCompare), wide(), result, a, b, ImmediateOf(order));
     return result;
   }
   const bool small = IsInteger32(type);
@@ -304,7 +326,7 @@ Vector VectorCode::EmitFloat() {
   if (kind_.code >= MicroKind::kFusedCode) return EmitFloatChain();
   const auto op = static_cast<ScalarOp>(kind_.code);
   if (op == ScalarOp::kSin || op == ScalarOp::kCos) return EmitTrigonometric();
-  if (op < ScalarOp::kAdd) return FloatUnary();
+  if (OperandsOf(op) == 1) return FloatUnary();
   switch (op) {
     case ScalarOp::kAdd:
     case ScalarOp::kMultiply:

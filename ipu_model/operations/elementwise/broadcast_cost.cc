@@ -142,21 +142,4 @@ std::optional<std::uint64_t> VectorBroadcastCycles(const TargetModel& target, Sc
   return std::nullopt;
 }
 
-bool IsCommutative(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd:
-    case ScalarOp::kMultiply:
-    case ScalarOp::kMaximum:
-    case ScalarOp::kMinimum:
-    case ScalarOp::kAnd:
-    case ScalarOp::kOr:
-    case ScalarOp::kXor:
-    case ScalarOp::kEq:
-    case ScalarOp::kNe:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace ipu_model

@@ -32,9 +32,6 @@ Repetition RepetitionOf(const std::vector<std::int64_t>& extents, const std::vec
 std::optional<std::uint64_t> VectorBroadcastCycles(const TargetModel& target, ScalarOp op, DType type,
                                                    bool in_place, const Repetition& repetition);
 
-// Whether the operands may change places.
-bool IsCommutative(ScalarOp op);
-
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_OPERATIONS_ELEMENTWISE_BROADCAST_COST_H_

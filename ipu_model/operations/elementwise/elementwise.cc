@@ -16,6 +16,7 @@
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
+#include "hlo/ScalarOps.hpp"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
@@ -36,8 +37,7 @@ Expression SelectOutputs(const Expression& expression, const std::vector<unsigne
   for (std::size_t i = expression.code.size(); i-- > 0;) {
     if (!used[first_result + i]) continue;
     const Instruction& instruction = expression.code[i];
-    for (std::size_t k = 0; k < ElementwiseCost::OperandCount(instruction.op); ++k)
-      used[instruction.operand[k]] = true;
+    for (std::size_t k = 0; k < OperandsOf(instruction.op); ++k) used[instruction.operand[k]] = true;
   }
   Expression result;
   std::vector<std::uint16_t> number(used.size(), 0);

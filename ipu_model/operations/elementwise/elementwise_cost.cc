@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hlo/Cost.hpp"
+#include "hlo/ScalarOps.hpp"
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/broadcast_cost.h"
 #include "operations/elementwise/elementwise_output.h"
@@ -29,7 +30,7 @@ ElementwiseCost::ElementwiseCost(const Expression& expression, const std::vector
   uniform_ = scalars_;
   for (const Instruction& instruction : expression.code) {
     bool uniform = true;
-    for (std::size_t k = 0; k < OperandCount(instruction.op); ++k)
+    for (std::size_t k = 0; k < OperandsOf(instruction.op); ++k)
       uniform = uniform && uniform_[instruction.operand[k]];
     uniform_.push_back(uniform);
   }
@@ -41,14 +42,9 @@ ElementwiseCost::ElementwiseCost(const Expression& expression, const std::vector
     vector_type_ = only.operand_type;
 }
 
-std::size_t ElementwiseCost::OperandCount(ScalarOp op) {
-  if (op == ScalarOp::kSelect || op == ScalarOp::kClamp || op == ScalarOp::kFma) return 3;
-  return op >= ScalarOp::kAdd ? 2 : 1;
-}
-
 ElementwiseCost::Worker ElementwiseCost::Single(const TargetModel& target, bool scalar) const {
   const Instruction& i = expression_.code[0];
-  const std::size_t operands = OperandCount(i.op);
+  const std::size_t operands = OperandsOf(i.op);
   const LoopCost loop = LoopAlone(i, scalar && operands == 2, in_place_);
   const int launch = static_cast<int>(target.supervisor_overhead);
   if (operands == 3) return {29, 0, loop};
@@ -73,10 +69,7 @@ ElementwiseCost::Worker ElementwiseCost::Generated(const TargetModel& target) co
     if (!uniform_[reg])
       vectors = vectors && (type == DType::kPred || type == DType::kF32 || type == DType::kF16);
   }
-  for (const Instruction& i : expression_.code) {
-    vectors = vectors && i.op != ScalarOp::kCbrt && i.op != ScalarOp::kErf && i.op != ScalarOp::kIsFinite &&
-              i.op != ScalarOp::kSign && i.op != ScalarOp::kNot;
-  }
+  for (const Instruction& i : expression_.code) vectors = vectors && !HasTrait(i.op, hlo::kScalarCodelet);
   const int width = vectors ? static_cast<int>(std::max<std::size_t>(1, target.data_path_bytes / widest)) : 1;
   const auto words = [&](DType type) {
     return static_cast<double>(
@@ -117,7 +110,7 @@ std::vector<int> ElementwiseCost::FusedProducts() const {
   const std::size_t first = scalars_.size();
   std::vector<int> uses(uniform_.size(), 0), products;
   for (const Instruction& i : expression_.code)
-    for (std::size_t k = 0; k < OperandCount(i.op); ++k) ++uses[i.operand[k]];
+    for (std::size_t k = 0; k < OperandsOf(i.op); ++k) ++uses[i.operand[k]];
   for (const std::uint16_t reg : expression_.outputs) ++uses[reg];
   for (const Instruction& sum : expression_.code) {
     if (sum.op != ScalarOp::kAdd && sum.op != ScalarOp::kSubtract) continue;
@@ -146,7 +139,7 @@ std::uint64_t ElementwiseCost::Cycles(const TargetModel& target, std::int64_t el
   if (scaled != ScaledForm::kNone)
     return ScaledArithmeticCycles(target, scaled, expression_.code.back().operand_type, elements);
   if (!alone) return Cycles(target, Generated(target), elements);
-  const bool scalar = OperandCount(only->op) == 2 && scalars_[only->operand[0]] != scalars_[only->operand[1]];
+  const bool scalar = OperandsOf(only->op) == 2 && scalars_[only->operand[0]] != scalars_[only->operand[1]];
   return Cycles(target, Single(target, scalar), elements);
 }
 
@@ -157,11 +150,11 @@ std::uint64_t ElementwiseCost::Cycles(const TargetModel& target,
   if (!repeats()) return Cycles(target, elements);
   const Instruction& only = expression_.code[0];
   const std::uint16_t first = only.operand[0], second = only.operand[1];
-  if (OperandCount(only.op) != 2 || std::max(first, second) >= repeats_.size() || scalars_[first] ||
+  if (OperandsOf(only.op) != 2 || std::max(first, second) >= repeats_.size() || scalars_[first] ||
       scalars_[second])
     return Cycles(target, elements);
   // The first operand may repeat if the second can take its place.
-  const bool reverse = IsCommutative(only.op) && !in_place_;
+  const bool reverse = HasTrait(only.op, hlo::kCommutative) && !in_place_;
   for (const std::uint16_t operand : {second, first}) {
     if (operand == first && !reverse) continue;
     const Repetition repetition = RepetitionOf(extents, repeats_[operand]);

@@ -32,7 +32,6 @@ class ElementwiseCost {
   // Returns the operand type if the expression is one addition, multiplication, maximum or minimum of floats
   // that the data path supports; otherwise kPred. PopLibs has reduction codelets in assembly for these.
   DType vector_type() const { return vector_type_; }
-  static std::size_t OperandCount(ScalarOp op);
   bool is_sum() const { return expression_.code.size() == 1 && expression_.code[0].op == ScalarOp::kAdd; }
 
  private:
