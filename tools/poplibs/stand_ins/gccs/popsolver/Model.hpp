@@ -153,8 +153,9 @@ class Model {
   Variable call(std::vector<Variable> vars, F f, const std::string& name = "") {
     return Call(
         std::move(vars),
-        [f](const std::vector<std::uint64_t>& values, std::uint64_t* result) {
-          const std::vector<T> arguments(values.begin(), values.end());
+        [f, arguments = std::vector<T>()](const std::vector<std::uint64_t>& values,
+                                          std::uint64_t* result) mutable {
+          arguments.assign(values.begin(), values.end());
           const auto returned = f(arguments);
           if constexpr (std::is_same_v<std::decay_t<decltype(returned)>, DataType>) {
             *result = *returned;
