@@ -155,7 +155,8 @@ class Model {
         std::move(vars),
         [f, arguments = std::vector<T>()](const std::vector<std::uint64_t>& values,
                                           std::uint64_t* result) mutable {
-          arguments.assign(values.begin(), values.end());
+          arguments.clear();
+          for (const std::uint64_t value : values) arguments.emplace_back(value);
           const auto returned = f(arguments);
           if constexpr (std::is_same_v<std::decay_t<decltype(returned)>, DataType>) {
             *result = *returned;
