@@ -4,7 +4,7 @@
 
 SOURCE is a Git checkout of github.com/graphcore/poplibs; BUILD a CMake build of this project with the target
 `ipu_model`; the package jax_ipu of the same build is installed. In FOLDER are the objects, libraries and results. The
-steps are headers, codelets, objects, libraries, tests and report; the last writes docs/poplibs_conformance.md. The step
+steps are headers, objects, libraries, codelets, tests and report; the last writes docs/poplibs_conformance.md. The step
 compare, which only runs when it is named, runs operations by PopLibs and by our own library, and writes the table of
 both in docs/model_accuracy.md.
 
@@ -27,8 +27,8 @@ import pathlib
 from poplibs import build, compare, ctests, report
 from poplibs.workspace import CODELET_LIBRARIES, Workspace
 
-STEPS = ("headers", "codelets", "objects", "libraries", "tests", "report")
-TESTED = ("poputil", "popops", "poplin", "popnn", "poprand")
+STEPS = ("headers", "objects", "libraries", "codelets", "tests", "report")
+TESTED = ("poputil", "popops", "poplin", "popnn", "poprand", "popsparse")
 
 
 def main() -> None:

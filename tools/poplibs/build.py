@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Iterable
 
 from .workspace import (
     CODELET_LIBRARIES,
     LIBRARIES,
     STAND_INS,
     SYSTEM_LIBRARIES,
+    TOOLS,
     Workspace,
     compile_object,
+    compiler,
     row,
     run,
 )
 
 PUBLIC_LIBRARIES = ("poputil", "popops", "poplin", "popnn", "poprand", "popsparse", "popfloat")
 # Clang accepts a member type with the name of a template that it comes from; g++ needs to be told.
-CODELET_FLAGS = ("-fpermissive", "-w")
+# PopLibs' own build has no assertions in codelets.
+CODELET_FLAGS = ("-DNDEBUG", "-fpermissive", "-w")
 # Files of codelets that call functions of another file. On the device all are linked together; the model compiles each
 # file by itself, so these are compiled with what they call.
 LINKED = {
@@ -37,6 +41,26 @@ EXPORTS = """{
   local: *;
 };
 """
+
+
+# Files and names that only the public version of PopLibs has together.
+SIGNS = (
+    ("include/poputil/DebugInfo.hpp", "PoplibsOpDebugInfo"),
+    ("lib/popops/Rearrange.cpp", "poplar_rt::SplitTranspose1D"),
+    ("lib/poplin/ConvPlan.cpp", "gccs/popsolver"),
+    ("lib/popsparse/StaticMatMul.cpp", "namespace popsparse"),
+)
+
+
+def wrong_version(poplibs: pathlib.Path) -> str:
+    """Which file shows that the source is of another version of PopLibs; "" if none does."""
+    for file, name in SIGNS:
+        path = poplibs / file
+        if not path.exists():
+            return f"{file} is missing: another version of PopLibs"
+        if name not in path.read_text(errors="replace"):
+            return f"{file} does not have {name}: another version of PopLibs"
+    return ""
 
 
 def public_headers(space: Workspace) -> list[pathlib.Path]:
@@ -58,13 +82,28 @@ def headers(space: Workspace) -> None:
     space.each(public_headers(space), check)
 
 
+def make_popc(space: Workspace) -> None:
+    """The program that compiles codelets, over the libpoplar.so of the workspace."""
+    source, made = TOOLS / "popc.cc", space.work / "popc.o"
+    command = [*compiler(), "-std=c++17", "-O1", "-isystem", str(space.include), str(source)]
+    done = compile_object(command, made)
+    if done.returncode == 0 and not is_newer(space.work / "popc", [made]):
+        done = run(["g++", str(made), f"-L{space.work}", "-lpoplar", "-o", str(space.work / "popc")])
+    if done.returncode != 0:
+        sys.exit(f"{source}: {done.stderr}")
+
+
+def is_newer(made: pathlib.Path, than: Iterable[pathlib.Path]) -> bool:
+    """Whether a file is there, and newer than others."""
+    return made.exists() and all(path.stat().st_mtime < made.stat().st_mtime for path in than)
+
+
 def popc(space: Workspace, library: str, files: list[pathlib.Path], output: pathlib.Path) -> dict[str, object]:
     """Compiles codelets of a library to a .gp file."""
     folder = space.poplibs / "lib" / library / "codelets"
     folders = (space.poplibs / "include", space.poplibs / "lib", folder, folder.parent)
-    command = [sys.executable, "-m", "jax_ipu", "popc", *map(str, files), "-o", str(output)]
-    command += [f"-I{f}" for f in folders] + [f"--flag={flag}" for flag in CODELET_FLAGS]
-    return row(run(command, env=space.environment(), cwd=space.work))
+    flags = [*(f"-I{f}" for f in folders), *CODELET_FLAGS]
+    return row(run([str(space.work / "popc"), *map(str, files), "-o", str(output), *flags], env=space.environment()))
 
 
 def codelet_files(space: Workspace, library: str) -> list[pathlib.Path]:
@@ -74,7 +113,8 @@ def codelet_files(space: Workspace, library: str) -> list[pathlib.Path]:
 
 
 def codelets(space: Workspace, library: str) -> None:
-    """Every C++ codelet of a library with `jax-ipu popc`, and a .gp file with all that compile."""
+    """Every C++ codelet of a library, and a .gp file with all that compile."""
+    make_popc(space)
     results = space.results.setdefault("codelets", {})
     folder = space.poplibs / "lib" / library / "codelets"
     made = space.work / "codelets" / library
@@ -92,9 +132,6 @@ def codelets(space: Workspace, library: str) -> None:
             compiled.append(source)
 
     space.each(codelet_files(space, library), check)
-    # What Poplar has in every graph; PopLibs' own first library brings it.
-    if library == "popops":
-        compiled += sorted((STAND_INS / "poplar_rt").glob("*.cpp"))
     results[f"{library}.gp"] = popc(space, library, sorted(compiled), space.work / f"{library}.gp")
     space.save()
 
@@ -118,7 +155,9 @@ def objects(space: Workspace) -> None:
     found = sorted((STAND_INS / "gccs").rglob("*.cpp")) + found
 
     def build(source: pathlib.Path) -> None:
-        done = compile_object(["g++", "-O1", "-fPIC", *space.flags(source), str(source)], object_of(space, source))
+        level = "-O1" if source.is_relative_to(space.poplibs) else "-O2"  # planners wait for the solver
+        command = [*compiler(), level, "-fPIC", *space.flags(source), str(source)]
+        done = compile_object(command, object_of(space, source))
         if source.is_relative_to(space.poplibs):
             results[str(source.relative_to(space.poplibs))] = row(done)
         elif done.returncode != 0:

@@ -6,7 +6,7 @@ import array
 import pathlib
 import sys
 
-from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, run
+from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, run
 
 SOURCE = ROOT / "tools" / "poplibs" / "compare.cc"
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
@@ -45,7 +45,7 @@ def build(space: Workspace, own: bool) -> pathlib.Path:
         link = [f"-L{space.work}", *(f"-l{n}" for n in reversed(LIBRARIES)), "-lpoplar"]
         link += [f"-l{n}" for n in SYSTEM_LIBRARIES]
     made = binary.with_suffix(".o")
-    done = compile_object(["g++", "-O1", *flags, str(SOURCE)], made)
+    done = compile_object([*compiler(), "-O1", *flags, str(SOURCE)], made)
     if done.returncode == 0:
         done = run(["g++", str(made), *link, "-o", str(binary)])
     if done.returncode != 0:

@@ -7,7 +7,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from .workspace import LIBRARIES, ROOT, STAND_INS, SYSTEM_LIBRARIES, Workspace, compile_object, reason, run
+from .workspace import LIBRARIES, ROOT, STAND_INS, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, reason, run
 
 LIST = ROOT / "tools" / "poplibs" / "list_tests.cmake"
 # Sources that programs of tools/ have beside their own.
@@ -84,7 +84,7 @@ def build(space: Workspace, test: Test) -> str:
         if test.boost:
             define = ["-DTEST_WITH_TARGET" if needs_device(test) else "-DTEST_WITHOUT_TARGET"]
         to = binary.parent / f"{binary.name}.{source.stem}.o"
-        done = compile_object(["g++", "-O0", *space.flags(source), *define, str(source)], to)
+        done = compile_object([*compiler(), "-O0", *space.flags(source), *define, str(source)], to)
         if done.returncode != 0:
             return reason(done.stderr)
         made.append(to)

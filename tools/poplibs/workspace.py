@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import pathlib
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,8 +17,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STAND_INS = ROOT / "tools" / "poplibs" / "stand_ins"
-CODELET_LIBRARIES = ("popops", "poplin", "popnn", "poprand")
+TOOLS = ROOT / "tools" / "poplibs"
+STAND_INS = TOOLS / "stand_ins"
+CODELET_LIBRARIES = ("popops", "poplin", "popnn", "poprand", "popsparse")
 # In the order in which they are linked: each needs those before it.
 LIBRARIES = {
     "poplibs_support": (),
@@ -25,7 +28,23 @@ LIBRARIES = {
     "poprand": ("popops", "poputil", "poplibs_support"),
     "poplin": ("popops", "poprand", "poputil", "poplibs_support"),
     "popnn": ("poplin", "popops", "poprand", "poputil", "poplibs_support"),
+    "popsparse": ("poplin", "popops", "poputil", "poplibs_support", "trilinos_zoltan", "mpi"),
     "poplibs_test": ("popnn", "poplin", "popops", "poputil", "poplibs_support"),
+}
+# What Debian has, by a header of it.
+PACKAGES = {
+    "boost/version.hpp": "libboost-dev",
+    "boost/filesystem.hpp": "libboost-filesystem-dev",
+    "boost/program_options.hpp": "libboost-program-options-dev",
+    "tbb/parallel_for.h": "libtbb-dev",
+    "spdlog/spdlog.h": "libspdlog-dev",
+    "fmt/format.h": "libfmt-dev",
+    "mpi.h": "libopenmpi-dev",
+    "zoltan_cpp.h": "libtrilinos-zoltan-dev",
+}
+TEST_PACKAGES = {
+    "boost/test/unit_test.hpp": "libboost-test-dev",
+    "boost/timer/timer.hpp": "libboost-timer-dev",
 }
 SYSTEM_LIBRARIES = ("tbb", "fmt", "boost_filesystem", "boost_system", "boost_program_options")
 # Headers of ipu_model/include that the device's Poplar has, too; those of popops and so on are our own and stay hidden.
@@ -47,8 +66,14 @@ HOST_FLAGS = (
     "-DSPDLOG_FMT_EXTERNAL",
     "-DBOOST_TEST_DYN_LINK",
 )
+# Zoltan's headers, and those of its MPI.
+ZOLTAN_FLAGS = (
+    "-isystem/usr/include/trilinos",
+    f"-isystem/usr/lib/{platform.machine()}-linux-gnu/openmpi/include",
+    "-DOMPI_SKIP_MPICXX",
+)
 # A library that includes the private headers of another.
-PRIVATE_HEADERS = {"popnn": ("poplin",)}
+PRIVATE_HEADERS = {"popnn": ("poplin",), "popsparse": ("poplin", "poputil")}
 
 Item = TypeVar("Item")
 Rows = dict[str, dict[str, object]]
@@ -122,7 +147,8 @@ class Workspace:
             source.parent,
         ]
         own = (f"-I{STAND_INS}", *(f"-I{folder}" for folder in folders))
-        return [*HOST_FLAGS, *own, "-isystem", str(self.include)]
+        zoltan = ZOLTAN_FLAGS if library == "popsparse" else ()
+        return [*HOST_FLAGS, *own, "-isystem", str(self.include), *zoltan]
 
     def each(self, items: Iterable[Item], function: Callable[[Item], None]) -> None:
         """Calls a function for each item, several at a time, and saves the results."""
@@ -147,6 +173,11 @@ def run(
         return subprocess.CompletedProcess(command, 124, "", f"did not end in {seconds:g} s")
 
 
+def compiler() -> list[str]:
+    """The compiler, behind ccache where that is installed."""
+    return ["ccache", "g++"] if shutil.which("ccache") else ["g++"]
+
+
 def compile_object(command: list[str], to: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Compiles to an object, unless one is there that is newer than all files that it was compiled from."""
     rule = to.with_suffix(".d")
@@ -160,6 +191,16 @@ def compile_object(command: list[str], to: pathlib.Path) -> subprocess.Completed
     if done.returncode != 0:
         to.unlink(missing_ok=True)
     return done
+
+
+def missing_packages(packages: dict[str, str]) -> list[str]:
+    """Of these, by header, the packages whose header no compiler finds."""
+    lines = [f"#if !__has_include(<{header}>)\nMISSING {package}\n#endif" for header, package in packages.items()]
+    command = ["g++", "-E", "-P", *ZOLTAN_FLAGS, "-x", "c++", "-"]
+    if not shutil.which("g++"):
+        return ["g++", *packages.values()]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True)
+    return [line.split()[1] for line in done.stdout.splitlines() if line.startswith("MISSING")]
 
 
 def reason(text: str) -> str:

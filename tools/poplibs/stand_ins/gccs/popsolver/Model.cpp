@@ -128,16 +128,16 @@ struct Model::Search {
     for (std::size_t round = 0; round < m.num_groups_; ++round) {
       for (const auto& [first, later] : m.priorities_) rank[later] = std::max(rank[later], rank[first] + 1);
     }
-    order = m.decisions_;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return rank[m.groups_[a]] < rank[m.groups_[b]]; });
+    for (const std::size_t v : m.decisions_) order.emplace_back(rank[m.groups_[v]], v);
+    std::sort(order.begin(), order.end());
   }
 
-  bool Narrow(std::vector<Domain>& d, std::size_t v, std::uint64_t min, std::uint64_t max) {
+  bool Narrow(std::size_t v, std::uint64_t min, std::uint64_t max) {
     Domain& domain = d[v];
     const std::uint64_t low = std::max(domain.min, min), high = std::min(domain.max, max);
     if (low > high) return false;
     if (low == domain.min && high == domain.max) return true;
+    trail.emplace_back(v, domain);
     domain = {low, high};
     for (const std::size_t c : watchers[v]) {
       if (queued[c]) continue;
@@ -147,18 +147,18 @@ struct Model::Search {
     return true;
   }
 
-  bool Apply(std::vector<Domain>& d, const Constraint& c) {
+  bool Apply(const Constraint& c) {
     const std::size_t r = c.result;
     const auto arg = [&](std::size_t i) -> const Domain& { return d[c.args[i]]; };
     if (c.kind == Kind::kCall) {
-      std::vector<std::uint64_t> values;
+      values.clear();
       for (const std::size_t a : c.args) {
         if (!d[a].fixed()) return true;
         values.push_back(d[a].min);
       }
       ++evaluated.call;
       std::uint64_t value = 0;
-      return c.function(values, &value) && Narrow(d, r, value, value);
+      return c.function(values, &value) && Narrow(r, value, value);
     }
     ++evaluated.other;
     switch (c.kind) {
@@ -168,7 +168,7 @@ struct Model::Search {
           low = Multiplied(low, d[a].min);
           high = Multiplied(high, d[a].max);
         }
-        if (!Narrow(d, r, low, high)) return false;
+        if (!Narrow(r, low, high)) return false;
         for (std::size_t i = 0; i < c.args.size(); ++i) {
           std::uint64_t others = 1, most = 1;
           for (std::size_t k = 0; k < c.args.size(); ++k) {
@@ -178,7 +178,7 @@ struct Model::Search {
           }
           const std::uint64_t max = others == 0 || d[r].max == kMax ? kMax : d[r].max / others;
           const std::uint64_t min = most == 0 || most == kMax ? 0 : CeilDivided(d[r].min, most);
-          if (!Narrow(d, c.args[i], min, max)) return false;
+          if (!Narrow(c.args[i], min, max)) return false;
         }
         return true;
       }
@@ -188,11 +188,11 @@ struct Model::Search {
           low = Added(low, d[a].min);
           high = Added(high, d[a].max);
         }
-        if (!Narrow(d, r, low, high)) return false;
+        if (!Narrow(r, low, high)) return false;
         if (d[r].max == kMax) return true;
         for (std::size_t i = 0; i < c.args.size(); ++i) {
           const std::uint64_t others = low - arg(i).min;
-          if (others > d[r].max || !Narrow(d, c.args[i], 0, d[r].max - others)) return false;
+          if (others > d[r].max || !Narrow(c.args[i], 0, d[r].max - others)) return false;
           low = others + d[c.args[i]].min;
         }
         return true;
@@ -203,9 +203,9 @@ struct Model::Search {
           low = std::max(low, d[a].min);
           high = std::max(high, d[a].max);
         }
-        if (!Narrow(d, r, low, high)) return false;
+        if (!Narrow(r, low, high)) return false;
         for (const std::size_t a : c.args) {
-          if (!Narrow(d, a, 0, d[r].max)) return false;
+          if (!Narrow(a, 0, d[r].max)) return false;
         }
         return true;
       }
@@ -215,91 +215,92 @@ struct Model::Search {
           low = std::min(low, d[a].min);
           high = std::min(high, d[a].max);
         }
-        if (!Narrow(d, r, low, high)) return false;
+        if (!Narrow(r, low, high)) return false;
         for (const std::size_t a : c.args) {
-          if (!Narrow(d, a, d[r].min, kMax)) return false;
+          if (!Narrow(a, d[r].min, kMax)) return false;
         }
         return true;
       }
       case Kind::kSub:
         // Differences are not negative.
-        if (!Narrow(d, c.args[0], Added(arg(1).min, d[r].min), Added(arg(1).max, d[r].max))) return false;
-        if (!Narrow(d, c.args[1], 0, arg(0).max - std::min(arg(0).max, d[r].min))) return false;
-        return Narrow(d, r, arg(0).min > arg(1).max ? arg(0).min - arg(1).max : 0, arg(0).max - arg(1).min);
+        if (!Narrow(c.args[0], Added(arg(1).min, d[r].min), Added(arg(1).max, d[r].max))) return false;
+        if (!Narrow(c.args[1], 0, arg(0).max - std::min(arg(0).max, d[r].min))) return false;
+        return Narrow(r, arg(0).min > arg(1).max ? arg(0).min - arg(1).max : 0, arg(0).max - arg(1).min);
       case Kind::kCeilDiv:
       case Kind::kFloorDiv: {
-        if (!Narrow(d, c.args[1], 1, kMax)) return false;
+        if (!Narrow(c.args[1], 1, kMax)) return false;
         const bool ceil = c.kind == Kind::kCeilDiv;
         const auto divide = [ceil](std::uint64_t a, std::uint64_t b) {
           return ceil ? CeilDivided(a, b) : a / b;
         };
-        if (!Narrow(d, r, divide(arg(0).min, arg(1).max), divide(arg(0).max, arg(1).min))) return false;
+        if (!Narrow(r, divide(arg(0).min, arg(1).max), divide(arg(0).max, arg(1).min))) return false;
         if (d[r].max == kMax) return true;
         const std::uint64_t most =
             ceil ? Multiplied(d[r].max, arg(1).max) : Multiplied(Added(d[r].max, 1), arg(1).max);
-        return Narrow(d, c.args[0], 0, most);
+        return Narrow(c.args[0], 0, most);
       }
       case Kind::kMod:
-        if (!Narrow(d, c.args[1], 1, kMax)) return false;
+        if (!Narrow(c.args[1], 1, kMax)) return false;
         if (arg(0).fixed() && arg(1).fixed()) {
           const std::uint64_t value = arg(0).min % arg(1).min;
-          return Narrow(d, r, value, value);
+          return Narrow(r, value, value);
         }
-        return Narrow(d, r, 0, std::min(arg(0).max, arg(1).max - 1));
+        return Narrow(r, 0, std::min(arg(0).max, arg(1).max - 1));
       case Kind::kExactDivisor:
         if (!arg(0).fixed() || !arg(1).fixed() || arg(0).min == 0) return true;
         return CeilDivided(arg(0).min, CeilDivided(arg(0).min, arg(1).min)) == arg(1).min;
       case Kind::kNot:
-        if (arg(0).min > 0) return Narrow(d, r, 0, 0);
-        if (arg(0).max == 0) return Narrow(d, r, 1, 1);
-        if (d[r].min == 1) return Narrow(d, c.args[0], 0, 0);
-        return d[r].max == 1 || Narrow(d, c.args[0], 1, kMax);
+        if (arg(0).min > 0) return Narrow(r, 0, 0);
+        if (arg(0).max == 0) return Narrow(r, 1, 1);
+        if (d[r].min == 1) return Narrow(c.args[0], 0, 0);
+        return d[r].max == 1 || Narrow(c.args[0], 1, kMax);
       case Kind::kAnd:
-        if (arg(0).max == 0 || arg(1).max == 0) return Narrow(d, r, 0, 0);
-        if (arg(0).min > 0 && arg(1).min > 0) return Narrow(d, r, 1, 1);
-        return d[r].min == 0 || (Narrow(d, c.args[0], 1, kMax) && Narrow(d, c.args[1], 1, kMax));
+        if (arg(0).max == 0 || arg(1).max == 0) return Narrow(r, 0, 0);
+        if (arg(0).min > 0 && arg(1).min > 0) return Narrow(r, 1, 1);
+        return d[r].min == 0 || (Narrow(c.args[0], 1, kMax) && Narrow(c.args[1], 1, kMax));
       case Kind::kOr:
-        if (arg(0).min > 0 || arg(1).min > 0) return Narrow(d, r, 1, 1);
-        if (arg(0).max == 0 && arg(1).max == 0) return Narrow(d, r, 0, 0);
-        return d[r].max == 1 || (Narrow(d, c.args[0], 0, 0) && Narrow(d, c.args[1], 0, 0));
+        if (arg(0).min > 0 || arg(1).min > 0) return Narrow(r, 1, 1);
+        if (arg(0).max == 0 && arg(1).max == 0) return Narrow(r, 0, 0);
+        return d[r].max == 1 || (Narrow(c.args[0], 0, 0) && Narrow(c.args[1], 0, 0));
       case Kind::kLess:
         if (d[r].min == 1) {
-          return arg(1).max > 0 && Narrow(d, c.args[0], 0, arg(1).max - 1) && arg(0).min < kMax &&
-                 Narrow(d, c.args[1], arg(0).min + 1, kMax);
+          return arg(1).max > 0 && Narrow(c.args[0], 0, arg(1).max - 1) && arg(0).min < kMax &&
+                 Narrow(c.args[1], arg(0).min + 1, kMax);
         }
-        if (arg(0).max < arg(1).min) return Narrow(d, r, 1, 1);
-        return arg(0).min < arg(1).max || Narrow(d, r, 0, 0);
+        if (arg(0).max < arg(1).min) return Narrow(r, 1, 1);
+        return arg(0).min < arg(1).max || Narrow(r, 0, 0);
       case Kind::kLessOrEqual:
-        if (d[r].min == 1)
-          return Narrow(d, c.args[0], 0, arg(1).max) && Narrow(d, c.args[1], arg(0).min, kMax);
-        if (arg(0).max <= arg(1).min) return Narrow(d, r, 1, 1);
-        return arg(0).min <= arg(1).max || Narrow(d, r, 0, 0);
+        if (d[r].min == 1) return Narrow(c.args[0], 0, arg(1).max) && Narrow(c.args[1], arg(0).min, kMax);
+        if (arg(0).max <= arg(1).min) return Narrow(r, 1, 1);
+        return arg(0).min <= arg(1).max || Narrow(r, 0, 0);
       case Kind::kEqual:
         if (d[r].min == 1) {
-          return Narrow(d, c.args[0], arg(1).min, arg(1).max) && Narrow(d, c.args[1], arg(0).min, arg(0).max);
+          return Narrow(c.args[0], arg(1).min, arg(1).max) && Narrow(c.args[1], arg(0).min, arg(0).max);
         }
         if (arg(0).fixed() && arg(1).fixed())
-          return Narrow(d, r, arg(0).min == arg(1).min, arg(0).min == arg(1).min);
-        return (arg(0).min <= arg(1).max && arg(1).min <= arg(0).max) || Narrow(d, r, 0, 0);
+          return Narrow(r, arg(0).min == arg(1).min, arg(0).min == arg(1).min);
+        return (arg(0).min <= arg(1).max && arg(1).min <= arg(0).max) || Narrow(r, 0, 0);
       default:
         if (!arg(0).fixed() || !arg(1).fixed()) return true;
         return arg(1).min != 0 && arg(0).min % arg(1).min == 0;
     }
   }
 
-  bool Propagate(std::vector<Domain>& d) {
-    bool consistent = true;
+  bool Propagate() {
     while (!queue.empty()) {
       const std::size_t c = queue.front();
       queue.pop_front();
       queued[c] = false;
-      consistent = consistent && Apply(d, model.constraints_[c]);
+      if (!Apply(model.constraints_[c])) {
+        Clear();
+        return false;
+      }
     }
-    return consistent;
+    return true;
   }
 
   // Whether a solution with these ranges could be better than the best one.
-  bool MayImprove(const std::vector<Domain>& d) const {
+  bool MayImprove() const {
     if (!found) return true;
     for (std::size_t i = 0; i < objectives.size(); ++i) {
       const Domain& o = d[objectives[i].id];
@@ -308,36 +309,54 @@ struct Model::Search {
     return false;
   }
 
-  void Solve(std::vector<Domain> d) {
-    if (!Propagate(d) || !MayImprove(d)) return;
-    if (found) {
-      // The first objective may not get worse.
-      if (!Narrow(d, objectives[0].id, 0, best_objectives[0]) || !Propagate(d)) {
-        Clear();
-        return;
-      }
+  // Whether there can be a better solution with the ranges that have been narrowed.
+  bool IsOpen() {
+    // The first objective may not get worse.
+    if (found && !Narrow(objectives[0].id, 0, best_objectives[0])) {
+      Clear();
+      return false;
     }
-    const auto next = std::find_if(order.begin(), order.end(), [&](std::size_t v) { return !d[v].fixed(); });
-    if (next == order.end()) {
-      std::vector<std::uint64_t> values;
-      for (const Domain& domain : d) values.push_back(domain.min);
+    return Propagate() && MayImprove();
+  }
+
+  // The open decision of the first group that has one, with the fewest values; null if all are made.
+  const std::size_t* NextDecision() const {
+    const std::size_t* next = nullptr;
+    std::size_t group = 0;
+    std::uint64_t size = 0;
+    for (const auto& [rank, v] : order) {
+      if (d[v].fixed()) continue;
+      if (next != nullptr && rank != group) break;
+      const std::uint64_t values = d[v].max - d[v].min;
+      if (next != nullptr && values >= size) continue;
+      next = &v;
+      group = rank;
+      size = values;
+    }
+    return next;
+  }
+
+  void Solve() {
+    if (!IsOpen()) return;
+    const std::size_t* const next = NextDecision();
+    if (next == nullptr) {
+      best.clear();
+      for (const Domain& domain : d) best.push_back(domain.min);
       best_objectives.clear();
       for (const Variable o : objectives) best_objectives.push_back(d[o.id].min);
-      best = std::move(values);
       found = true;
       return;
     }
     const std::size_t v = *next;
     while (true) {
-      std::vector<Domain> fixed = d;
+      const std::size_t mark = trail.size();
       const std::uint64_t value = d[v].min;
-      if (Narrow(fixed, v, value, value)) Solve(std::move(fixed));
-      Clear();
+      Narrow(v, value, value);
+      Solve();
+      for (; trail.size() > mark; trail.pop_back()) d[trail.back().first] = trail.back().second;
       if (value == d[v].max) return;
-      if (!Narrow(d, v, value + 1, d[v].max) || !Propagate(d) || !MayImprove(d)) {
-        Clear();
-        return;
-      }
+      Narrow(v, value + 1, d[v].max);
+      if (!IsOpen()) return;
     }
   }
 
@@ -351,7 +370,10 @@ struct Model::Search {
   std::vector<std::vector<std::size_t>> watchers;
   std::vector<bool> queued;
   std::deque<std::size_t> queue;
-  std::vector<std::size_t> order;
+  std::vector<Domain> d;                                   // of the variables
+  std::vector<std::pair<std::size_t, Domain>> trail;       // what was narrowed, and from what
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // (rank of its group, decision)
+  std::vector<std::uint64_t> values;                       // of the arguments of a call
   bool found = false;
   std::vector<std::uint64_t> best, best_objectives;
   ConstraintEvaluationSummary evaluated;
@@ -363,7 +385,8 @@ Solution Model::minimize(const std::vector<Variable>& objectives) {
     search.queued[c] = true;
     search.queue.push_back(c);
   }
-  search.Solve(domains_);
+  search.d = domains_;
+  search.Solve();
   if (search.found) return Solution(std::move(search.best), search.evaluated);
   Solution none;
   none.setEvaluated(search.evaluated);

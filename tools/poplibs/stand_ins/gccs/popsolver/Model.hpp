@@ -153,8 +153,10 @@ class Model {
   Variable call(std::vector<Variable> vars, F f, const std::string& name = "") {
     return Call(
         std::move(vars),
-        [f](const std::vector<std::uint64_t>& values, std::uint64_t* result) {
-          const std::vector<T> arguments(values.begin(), values.end());
+        [f, arguments = std::vector<T>()](const std::vector<std::uint64_t>& values,
+                                          std::uint64_t* result) mutable {
+          arguments.clear();
+          for (const std::uint64_t value : values) arguments.emplace_back(value);
           const auto returned = f(arguments);
           if constexpr (std::is_same_v<std::decay_t<decltype(returned)>, DataType>) {
             *result = *returned;
