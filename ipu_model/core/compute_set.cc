@@ -11,6 +11,7 @@
 #include "core/stretches.h"
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "core/tensor_data.h"
 #include "core/vertex_estimate.h"
 #include "kernels/vector/convert.h"
 #include "poplar/exceptions.hpp"
@@ -57,14 +58,15 @@ struct Range {
 // The elements of a tensor in order.
 std::vector<Range> RangesOf(const Tensor& tensor) {
   std::vector<Range> ranges;
-  ForEachRow(tensor, true, [&](std::int64_t, const View& piece, std::int64_t element, std::int64_t length) {
-    if (!ranges.empty() && ranges.back().variable == piece.variable && ranges.back().type == piece.type &&
-        ranges.back().end == element) {
-      ranges.back().end += length;
-    } else {
-      ranges.push_back({piece.variable, piece.type, element, element + length});
-    }
-  });
+  const DType type = tensor.elementType().id();
+  ForEachRow(tensor, true,
+             [&](std::int64_t, VariableId variable, std::int64_t element, std::int64_t length, std::int64_t) {
+               if (!ranges.empty() && ranges.back().variable == variable && ranges.back().end == element) {
+                 ranges.back().end += length;
+               } else {
+                 ranges.push_back({variable, type, element, element + length});
+               }
+             });
   return ranges;
 }
 
@@ -145,9 +147,9 @@ class TileCycles {
 // The numbers of a tensor of constants; throws std::out_of_range for one that has variables.
 std::vector<double> ConstantNumbers(const Tensor& tensor) {
   std::vector<double> numbers;
-  const auto* graph = static_cast<const GraphImpl*>(tensor.graph());
+  const GraphImpl& graph = GraphOf(tensor, "VertexPerfEstimate");
   for (const Range& s : RangesOf(tensor)) {
-    const Variable& variable = graph->variables[s.variable];
+    const Variable& variable = graph.variables[s.variable];
     if (variable.constant == nullptr) throw std::out_of_range("'" + variable.name + "' is no constant");
     const std::size_t size = SizeOf(variable.type);
     for (std::int64_t i = s.begin; i < s.end; ++i) {

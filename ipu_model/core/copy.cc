@@ -9,7 +9,7 @@
 #include "core/serialise.h"
 #include "core/strides.h"
 #include "core/target_model.h"
-#include "core/tensor_data.h"
+#include "core/tiling.h"
 #include "kernels/copy/slice.h"
 #include "kernels/host/integer_division.h"
 
@@ -17,21 +17,30 @@ namespace ipu_model {
 
 namespace {
 
-using Block = poplar::Tensor::Block;
-
-Box BoxOf(const Block& block) {
-  Box box{block.begin, block.begin};
-  for (std::size_t d = 0; d < box.end.size(); ++d) box.end[d] += block.view.shape[d];
-  return box;
+// Returns the part of a block from `begin` to `end`, which are in the tensor's coordinates.
+View Part(const ConstBlock& block, DType type, const std::int64_t* begin, const std::int64_t* end) {
+  View part = block.view(type);
+  for (std::size_t d = 0; d < block.rank(); ++d) {
+    part.offset += (begin[d] - block.begin(d)) * block.stride(d);
+    part.shape[d] = end[d] - begin[d];
+  }
+  return part;
 }
 
-// Returns the part of the block inside `box`, which is in the tensor's coordinates.
-View Part(const Block& block, Box box) {
-  for (std::size_t d = 0; d < box.begin.size(); ++d) {
-    box.begin[d] -= block.begin[d];
-    box.end[d] -= block.begin[d];
+// The dimension in which blocks have most places to begin: few overlap in it.
+std::size_t MostDivided(const Blocks& blocks) {
+  std::size_t most = 0, best = 0;
+  for (std::size_t d = 0; d < blocks.rank(); ++d) {
+    std::vector<std::int64_t> begins;
+    for (std::size_t i = 0; i < blocks.size(); ++i) begins.push_back(blocks[i].begin(d));
+    std::sort(begins.begin(), begins.end());
+    const auto count = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
+    if (count > most) {
+      most = count;
+      best = d;
+    }
   }
-  return Restrict(block.view, box);
+  return best;
 }
 
 // A dimension of both views of a pair.
@@ -103,63 +112,73 @@ void Simplify(const Partition* partition, View* src, View* dst) {
   dst->shape = src->shape;
 }
 
-void AddPairs(const poplar::Tensor& src, const poplar::Tensor& dst, Operation* copy) {
+// Adds the parts of the source and the destination that belong together; their tilings have one layout.
+void AddPairs(const poplar::Tensor& src, const Tiling& from, const poplar::Tensor& dst, const Tiling& to,
+              Operation* copy) {
   const auto* const graph = static_cast<const GraphImpl*>(dst.graph());
-  const auto add = [copy, graph](View from, View to) {
-    Simplify(graph == nullptr ? nullptr : graph->variables[to.variable].mapping.partition(), &from, &to);
-    const bool same = from.variable == to.variable && from.offset == to.offset && from.strides == to.strides;
+  const auto add = [copy, graph](View x, View y) {
+    Simplify(graph == nullptr ? nullptr : graph->variables[y.variable].mapping.partition(), &x, &y);
+    const bool same = x.variable == y.variable && x.offset == y.offset && x.strides == y.strides;
     if (same) return;
-    copy->inputs.push_back(std::move(from));
-    copy->outputs.push_back(std::move(to));
+    copy->inputs.push_back(std::move(x));
+    copy->outputs.push_back(std::move(y));
   };
-  const std::vector<Block>&a = src.blocks(), &b = dst.blocks();
-  if (src.layout().size() == 1) {
-    // Runs in order: a single pass over both.
-    std::vector<Block> x = a, y = b;
-    const auto by_begin = [](const Block& p, const Block& q) { return p.begin[0] < q.begin[0]; };
-    std::sort(x.begin(), x.end(), by_begin);
-    std::sort(y.begin(), y.end(), by_begin);
-    for (std::size_t i = 0, j = 0; i < x.size() && j < y.size();) {
-      const std::int64_t begin = std::max(x[i].begin[0], y[j].begin[0]);
-      const std::int64_t x_end = x[i].begin[0] + x[i].view.shape[0],
-                         y_end = y[j].begin[0] + y[j].view.shape[0];
-      const Box box{{begin}, {std::min(x_end, y_end)}};
-      add(Part(x[i], box), Part(y[j], box));
-      if (x_end <= y_end) ++i;
-      if (y_end <= x_end) ++j;
-    }
+  const DType from_type = src.elementType().id(), to_type = dst.elementType().id();
+  if (from.layout.empty()) {
+    add(from.blocks[0].view(from_type), to.blocks[0].view(to_type));
     return;
   }
-  for (const Block& p : a) {
-    const Box outer = BoxOf(p);
-    for (const Block& q : b) {
-      Box box = BoxOf(q);
-      for (std::size_t d = 0; d < box.begin.size(); ++d) {
-        box.begin[d] = std::max(box.begin[d], outer.begin[d]);
-        box.end[d] = std::min(box.end[d], outer.end[d]);
+  // A sweep along one dimension over the blocks of both, in the order in which they begin there.
+  const std::size_t along = MostDivided(to.blocks);
+  const auto in_order = [along](const Blocks& blocks) {
+    std::vector<std::size_t> order(blocks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
+      return blocks[x].begin(along) < blocks[y].begin(along);
+    });
+    return order;
+  };
+  const std::vector<std::size_t> a = in_order(from.blocks), b = in_order(to.blocks);
+  std::vector<std::size_t> active;  // of the destination
+  std::size_t next = 0;
+  Shape begin(from.layout.size()), end(from.layout.size());
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  for (const std::size_t i : a) {
+    const ConstBlock p = from.blocks[i];
+    for (; next < b.size() && to.blocks[b[next]].begin(along) < p.end(along); ++next)
+      active.push_back(b[next]);
+    active.erase(std::remove_if(active.begin(), active.end(),
+                                [&](std::size_t j) { return to.blocks[j].end(along) <= p.begin(along); }),
+                 active.end());
+    for (const std::size_t j : active) {
+      const ConstBlock q = to.blocks[j];
+      bool common = true;
+      for (std::size_t d = 0; d < begin.size() && common; ++d) {
+        common = std::max(p.begin(d), q.begin(d)) < std::min(p.end(d), q.end(d));
       }
-      if (box.num_elements() > 0) add(Part(p, box), Part(q, box));
+      if (common) pairs.emplace_back(i, j);
     }
   }
+  // In the order of the blocks, whichever way the sweep went.
+  std::sort(pairs.begin(), pairs.end());
+  for (const auto& [i, j] : pairs) {
+    const ConstBlock p = from.blocks[i], q = to.blocks[j];
+    for (std::size_t d = 0; d < begin.size(); ++d) {
+      begin[d] = std::max(p.begin(d), q.begin(d));
+      end[d] = std::min(p.end(d), q.end(d));
+    }
+    add(Part(p, from_type, begin.data(), end.data()), Part(q, to_type, begin.data(), end.data()));
+  }
 }
-
-std::vector<std::size_t> Sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 }  // namespace
 
 std::unique_ptr<Operation> MakeCopy(const poplar::Tensor& src, const poplar::Tensor& dst) {
   auto copy = std::make_unique<Copy>();
   if (src.numElements() == 0) return copy;
-  // Either tensor may be reshaped to the layout of the other; a flat layout always works.
-  const poplar::Tensor as_dst = src.reshape(Sizes(dst.layout()));
-  const poplar::Tensor as_src = dst.reshape(Sizes(src.layout()));
-  if (as_dst.layout() == dst.layout()) {
-    AddPairs(as_dst, dst, copy.get());
-  } else if (as_src.layout() == src.layout()) {
-    AddPairs(src, as_src, copy.get());
-  } else {
-    AddPairs(src.flatten().aligned(), dst.flatten().aligned(), copy.get());
-  }
+  Tiling from = src.tiling(), to = dst.tiling();
+  Unify(&to, &from);
+  AddPairs(src, from, dst, to, copy.get());
   return copy;
 }
 

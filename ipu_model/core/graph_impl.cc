@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codelets/class_names.h"
+#include "core/blocks.h"
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "core/tensor_data.h"
@@ -106,6 +107,13 @@ View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::pro
   return view;
 }
 
+void CheckGraph(const GraphImpl& graph, const poplar::Tensor& tensor, const char* method) {
+  if (!tensor.valid() || tensor.graph() == &graph) return;
+  throw poplar::poplar_error(
+      std::string(method) + ": the tensor of shape " + tensor.shapeToString() +
+      (tensor.graph() == nullptr ? " is of a graph that is gone" : " is of another graph"));
+}
+
 poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, Mapping mapping,
                          const std::string& name) {
   GraphImpl& impl = graph.impl();
@@ -124,9 +132,11 @@ using ipu_model::Shape;
 using ipu_model::View;
 
 bool Tensor::containsConstant() const {
-  const auto* graph = static_cast<const GraphImpl*>(this->graph());
-  return std::any_of(blocks().begin(), blocks().end(),
-                     [&](const Block& b) { return graph->variables[b.view.variable].constant != nullptr; });
+  const GraphImpl& graph = ipu_model::GraphOf(*this, "Tensor::containsConstant");
+  for (std::size_t i = 0; i < blocks().size(); ++i) {
+    if (graph.variables[blocks()[i].variable()].constant != nullptr) return true;
+  }
+  return false;
 }
 
 Graph::Graph(const Target& target, replication_factor replicationFactor)
@@ -259,6 +269,7 @@ Tensor Graph::clone(const Type& type, const Tensor& metadata, const Tensor& tens
 Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext,
                     TensorCloneMethod method) {
   if (!tensor.valid()) throw poplar_error("Graph::clone: the tensor is empty (default-constructed)");
+  ipu_model::CheckGraph(*impl_, tensor, "Graph::clone");
   if (type.requiresMetadata()) {
     if (!tensor.hasMetadata())
       throw poplar_error("Graph::clone: " + tensor.getDebugStr() + " has no metadata for a QUARTER");
@@ -352,6 +363,7 @@ RemoteBuffer Graph::addRemoteBuffer(const std::string& handle, const Type& type,
 }
 
 void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
+  ipu_model::CheckGraph(*impl_, tensor, "Graph::createHostWrite");
   const DataStream stream =
       AddStream(impl_.get(), handle + ".write", tensor.elementType(), tensor.numElements(), true);
   impl_->handle_programs.push_back(program::Copy(stream, tensor, false, DebugContext(handle)));
@@ -361,6 +373,7 @@ void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, boo
 }
 
 void Graph::createHostRead(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
+  ipu_model::CheckGraph(*impl_, tensor, "Graph::createHostRead");
   const DataStream stream =
       AddStream(impl_.get(), handle + ".read", tensor.elementType(), tensor.numElements(), false);
   impl_->handle_programs.push_back(program::Copy(tensor, stream, false, DebugContext(handle)));

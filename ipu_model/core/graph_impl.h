@@ -65,10 +65,20 @@ struct HostHandle {
 // The handle of the metadata of the QUARTER tensor with this handle.
 inline std::string MetadataHandle(const std::string& handle) { return handle + " (metadata)"; }
 
+class GraphImpl;
+
+// What tensors know their graph by: unlike its address, no later graph has the same.
+struct GraphIdentity {
+  const GraphImpl* graph;  // null when it is gone
+};
+
 class GraphImpl {
  public:
   GraphImpl(const poplar::Target& target, unsigned replication_factor)
       : target(target), replication_factor(replication_factor) {}
+  ~GraphImpl() { identity_->graph = nullptr; }
+  GraphImpl(const GraphImpl&) = delete;
+  GraphImpl& operator=(const GraphImpl&) = delete;
 
   VariableId AddVariable(DType type, const Shape& shape, const std::string& name, Mapping mapping = {});
   // A library that the graph has already changes nothing. Throws poplar::poplar_error if another library has
@@ -79,6 +89,8 @@ class GraphImpl {
                                     std::shared_ptr<const CodeletLibrary>* library) const;
   // Returns the whole variable as a tensor of the shape with which it was created.
   poplar::Tensor TensorOf(VariableId id) const;
+
+  std::shared_ptr<const GraphIdentity> identity() const { return identity_; }
 
   poplar::Target target;
   unsigned replication_factor;
@@ -94,6 +106,7 @@ class GraphImpl {
   std::vector<poplar::program::Program> handle_programs;  // by handle
 
  private:
+  const std::shared_ptr<GraphIdentity> identity_ = std::make_shared<GraphIdentity>(GraphIdentity{this});
   struct KnownClass {
     const codelet::Class* type;
     std::size_t library;  // index into `codelets`
@@ -101,6 +114,9 @@ class GraphImpl {
   // By name, which is the class' own: libraries are not unloaded.
   std::unordered_map<std::string_view, KnownClass> classes_;
 };
+
+// Throws poplar::poplar_error that names `method` if the tensor is of another graph.
+void CheckGraph(const GraphImpl& graph, const poplar::Tensor& tensor, const char* method);
 
 // Returns the tensor as one strided view. If that is not possible (a concatenation, or a reshape across
 // strides), adds a Copy into a new, linearly mapped variable to `prog`; the device rearranges the data in

@@ -17,6 +17,7 @@ namespace {
 
 // Maps flattened element intervals of the tensor, which are sorted and disjoint, to their tiles.
 void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vector<Run>& runs) {
+  CheckGraph(*graph, tensor, "setTileMapping");
   View view;
   if (tensor.asView(&view)) {
     Variable& variable = graph->variables[view.variable];
@@ -29,8 +30,8 @@ void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vect
   std::vector<std::pair<VariableId, std::vector<Run>>> parts;
   std::size_t next = 0;
   ForEachRow(
-      tensor, true, [&](std::int64_t position, const View& piece, std::int64_t element, std::int64_t length) {
-        const VariableId id = piece.variable;
+      tensor, true,
+      [&](std::int64_t position, VariableId id, std::int64_t element, std::int64_t length, std::int64_t) {
         if (parts.empty() || parts.back().first != id) parts.emplace_back(id, std::vector<Run>());
         while (next > 0 && runs[next - 1].end > position) --next;
         while (next < runs.size() && runs[next].end <= position) ++next;
@@ -113,12 +114,14 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool requ
 }
 
 Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isComplete) const {
+  ipu_model::CheckGraph(*impl_, tensor, "getTileMapping");
   TileToTensorMapping tiles(impl_->target.getNumTiles());
   std::size_t mapped = 0;
   std::vector<Run> runs;
-  const auto add = [&](std::int64_t position, const View& piece, std::int64_t element, std::int64_t length) {
+  const auto add = [&](std::int64_t position, ipu_model::VariableId variable, std::int64_t element,
+                       std::int64_t length, std::int64_t) {
     runs.clear();
-    impl_->variables[piece.variable].mapping.Runs(element, element + length, &runs);
+    impl_->variables[variable].mapping.Runs(element, element + length, &runs);
     for (const Run& r : runs) {
       const auto begin = static_cast<std::size_t>(position + r.begin - element);
       const auto end = static_cast<std::size_t>(position + r.end - element);
@@ -164,6 +167,7 @@ void SetMapping(poplar::Graph& graph, const poplar::Tensor& tensor, ipu_model::M
     graph.setTileMapping(tensor, tiles);
     return;
   }
+  ipu_model::CheckGraph(graph.impl(), tensor, "setTileMapping");
   if (tensor.asView(&view)) {
     ipu_model::Variable& variable = graph.impl().variables[view.variable];
     if (ipu_model::IsWholeVariable(view, variable.num_elements)) {

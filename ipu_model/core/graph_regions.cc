@@ -4,10 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "core/blocks.h"
 #include "core/graph_impl.h"
 #include "core/stretches.h"
 #include "core/strides.h"
-#include "core/tensor_data.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -179,7 +179,8 @@ std::vector<AliasedPiece> FindAliases(const std::vector<Piece>& pieces) {
 std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
     const Tensor& tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals,
     std::vector<std::size_t>* aliases) const {
-  const std::vector<Stretch> stretches = StretchesOf(tensor, true);
+  const auto shared = ipu_model::UnitStretches(tensor, regions);
+  const std::vector<Stretch>& stretches = *shared;
   std::vector<Piece> pieces;
   for (const Interval& region : regions) {
     if (region.end() > tensor.numElements() || region.begin() > region.end()) {
@@ -246,7 +247,7 @@ void Graph::reorderToSimplify(Tensor* tensor, ArrayRef<Tensor*> others, bool /*r
   const Tensor flat = tensor->flatten();
   if (tensor->blocks().size() == 1) {
     // One strided view: the order of its dimensions is enough.
-    const View merged = ipu_model::Coalesced(tensor->blocks()[0].view);
+    const View merged = ipu_model::Coalesced(tensor->blocks()[0].view(tensor->elementType().id()));
     std::vector<unsigned> order(merged.shape.size());
     std::iota(order.begin(), order.end(), 0u);
     std::stable_sort(order.begin(), order.end(),

@@ -204,13 +204,22 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
   if (!aligned_) {
     StridedSet set;
     Canonicalise(view_, &region, &set);
+    std::vector<Run> runs;
+    mapping_.Runs(set.base, set.base + set.Span() + 1, &runs);
+    // A region of a few rows may lie across many runs of other tiles.
+    const auto add_row = [&](std::int64_t begin, std::int64_t end) {
+      for (auto run = FirstEndingAfter(runs.begin(), runs.end(), begin);
+           run != runs.end() && run->begin < end; ++run) {
+        out->emplace_back(run->tile, std::min(run->end, end) - std::max(run->begin, begin));
+      }
+    };
+    if (ForEachRunOfSet(set, static_cast<std::int64_t>(runs.size() / 4), add_row)) return;
     Digit digits[kMaxRank];
     for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
-    mapping_.ForEachRun(set.base, set.base + set.Span() + 1,
-                        [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-                          const std::int64_t held = CountWithin(digits, set.rank, set.base, begin, end);
-                          if (held > 0) out->emplace_back(tile, held);
-                        });
+    for (const Run& run : runs) {
+      const std::int64_t held = CountWithin(digits, set.rank, set.base, run.begin, run.end);
+      if (held > 0) out->emplace_back(run.tile, held);
+    }
     return;
   }
   const Partition& partition = *mapping_.partition();

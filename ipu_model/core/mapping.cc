@@ -378,13 +378,21 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
     });
     return held * set.repeats;
   }
-  Digit digits[kMaxRank];
-  DigitsOfSet(set, digits);
   const std::int64_t low = set.base, high = set.base + set.Span() + 1;
   const std::vector<Run>& all = runs();
-  auto run =
-      std::upper_bound(all.begin(), all.end(), low, [](std::int64_t e, const Run& r) { return e < r.end; });
-  for (; run != all.end() && run->begin < high; ++run) {
+  const auto begin = FirstEndingAfter(all.begin(), all.end(), low);
+  const auto end =
+      std::lower_bound(begin, all.end(), high, [](const Run& r, std::int64_t e) { return r.begin < e; });
+  // A region of a few rows may lie across many runs of other tiles.
+  const auto count_row = [&](std::int64_t from, std::int64_t to) {
+    for (auto run = FirstEndingAfter(begin, end, from); run != end && run->begin < to; ++run) {
+      if (run->tile == tile) held += std::min(run->end, to) - std::max(run->begin, from);
+    }
+  };
+  if (ForEachRunOfSet(set, (end - begin) / 4, count_row)) return held * set.repeats;
+  Digit digits[kMaxRank];
+  DigitsOfSet(set, digits);
+  for (auto run = begin; run != end; ++run) {
     if (run->tile == tile) held += CountWithin(digits, set.rank, set.base, run->begin, run->end);
   }
   return held * set.repeats;

@@ -247,6 +247,31 @@ TEST(MappingsMatchBruteForce) {
   }
 }
 
+// Blocks of a few rows, among the runs of many other tiles.
+TEST(RowsAcrossManyRuns) {
+  std::vector<Run> runs;
+  for (std::int64_t e = 0; e < 64 * 64; e += 4)
+    runs.push_back({e, e + 4, static_cast<unsigned>(e / 4 % 16 + e / 1024)});
+  const Mapping mapping(runs);
+  for (const bool transposed : {false, true}) {
+    View view;
+    view.offset = transposed ? 7 : 63 * 64;
+    view.shape = {3, 64, 56};
+    view.strides = transposed ? Shape{0, 1, 64} : Shape{0, -64, 1};
+    HeldCounter counter(mapping, view);
+    for (std::int64_t top = 0; top < 48; top += 5) {
+      const Box region{{1, top, top / 2}, {3, top + 9, top / 2 + 6}};
+      std::vector<std::int64_t> held(20, 0), found(20, 0);
+      ForEachIndex(region, [&](const Shape& index) { ++held[mapping.TileOf(ElementOf(view, index))]; });
+      std::vector<std::pair<unsigned, std::int64_t>> holders;
+      counter.Holders(region, &holders);
+      for (const auto& [tile, elements] : holders) found[tile] += 2 * elements;  // a repeat is held once
+      for (unsigned tile = 0; tile < 20; ++tile) CHECK_EQ(mapping.Held(tile, view, region), held[tile]);
+      CHECK(found == held);
+    }
+  }
+}
+
 TEST(AlignedViewsGiveOneVertexPerTile) {
   const Mapping grid(Partition::Grid({64, 48}, {8, 4}, 1472));
   const View transposed{0, DType::kF32, 0, {48, 64}, {1, 48}};

@@ -63,6 +63,9 @@ void CheckValid(const Tensor& tensor, const char* what) {
   if (!tensor.valid()) {
     throw control_program_error(std::string(what) + ": the tensor is empty (default-constructed)");
   }
+  if (tensor.graph() == nullptr) {
+    throw control_program_error(std::string(what) + ": the graph of the tensor is gone");
+  }
 }
 
 void CheckWriteable(const Tensor& tensor, const char* what) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/tiling.h"
+
 namespace ipu_model {
 
 void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out) {
@@ -29,12 +31,24 @@ void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out) 
 
 std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps) {
   std::vector<Stretch> result;
-  ForEachRow(tensor, unit_steps,
-             [&](std::int64_t, const View& piece, std::int64_t element, std::int64_t length) {
-               const std::int64_t step = length == 1 ? 1 : piece.strides.back();
-               AppendStretch({0, piece.variable, element, length, step}, unit_steps, &result);
-             });
+  ForEachRow(
+      tensor, unit_steps,
+      [&](std::int64_t, VariableId variable, std::int64_t element, std::int64_t length, std::int64_t step) {
+        AppendStretch({0, variable, element, length, length == 1 ? 1 : step}, unit_steps, &result);
+      });
   return result;
+}
+
+std::shared_ptr<const std::vector<Stretch>> UnitStretches(const poplar::Tensor& tensor,
+                                                          poplar::ArrayRef<poplar::Interval> regions) {
+  const StretchCache& cache = tensor.tiling().cache;
+  if (auto known = cache.Get()) return known;
+  auto made = std::make_shared<const std::vector<Stretch>>(StretchesOf(tensor, true));
+  constexpr std::size_t kMany = 64;
+  std::size_t elements = 0;
+  for (const poplar::Interval& i : regions) elements += i.size();
+  if (made->size() > kMany && elements < tensor.numElements() / 2) cache.Set(made);
+  return made;
 }
 
 poplar::Tensor TensorOfStretches(const poplar::Tensor& like, const std::vector<Stretch>& stretches) {

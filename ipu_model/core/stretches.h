@@ -3,9 +3,11 @@
 #define IPU_MODEL_CORE_STRETCHES_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/box.h"
+#include "core/pieces.h"
 #include "core/strides.h"
 #include "poplar/Tensor.hpp"
 
@@ -19,36 +21,57 @@ struct Stretch {
   std::int64_t element = 0, count = 0, step = 1;
 };
 
-// Calls f(position, piece, element, length) for the rows of the flattened tensor, in order: elements
-// [position, position + length) are those of the variable of `piece` from `element` on, piece.strides.back()
-// apart. With `unit_steps`, rows whose elements do not follow each other have one element.
+// Calls f(position, variable, element, length, step) for the rows of the flattened tensor, in order: elements
+// [position, position + length) are those of the variable from `element` on, `step` apart. With `unit_steps`,
+// rows whose elements do not follow each other have one element.
 template <typename F>
 void ForEachRow(const poplar::Tensor& tensor, bool unit_steps, F&& f) {
   std::int64_t position = 0;
-  for (const View& piece : tensor.pieces()) {
-    const View v = Coalesced(piece);
-    const std::int64_t n = v.num_elements();
-    if (n == 0) continue;
-    const bool whole = !unit_steps || v.strides.back() == 1;
-    const std::int64_t length = whole ? v.shape.back() : 1;
-    const std::size_t rank = v.shape.size() - (whole ? 1 : 0);
-    Shape index(rank, 0);
-    std::int64_t element = v.offset;
-    for (const std::int64_t end = position + n; position < end; position += length) {
-      f(position, v, element, length);
-      for (std::size_t d = rank; d-- > 0;) {
-        element += v.strides[d];
-        if (++index[d] < v.shape[d]) break;
-        element -= v.strides[d] * v.shape[d];
-        index[d] = 0;
+  struct Dim {
+    std::int64_t extent, stride, index;
+  };
+  std::vector<Dim> dims;
+  const auto rows = [&](VariableId variable, std::int64_t element, std::size_t rank,
+                        const std::int64_t* extents, const std::int64_t* strides) {
+    dims.clear();
+    std::int64_t n = 1;
+    for (std::size_t d = 0; d < rank; ++d) {
+      n *= extents[d];
+      if (extents[d] == 1) continue;
+      if (!dims.empty() && dims.back().stride == strides[d] * extents[d]) {
+        dims.back().extent *= extents[d];
+        dims.back().stride = strides[d];
+      } else {
+        dims.push_back({extents[d], strides[d], 0});
       }
     }
-  }
+    if (n == 0) return;
+    std::int64_t length = 1, step = 1;
+    if (!dims.empty() && (!unit_steps || dims.back().stride == 1)) {
+      length = dims.back().extent;
+      step = dims.back().stride;
+      dims.pop_back();
+    }
+    for (const std::int64_t end = position + n; position < end; position += length) {
+      f(position, variable, element, length, step);
+      for (std::size_t d = dims.size(); d-- > 0;) {
+        element += dims[d].stride;
+        if (++dims[d].index < dims[d].extent) break;
+        element -= dims[d].stride * dims[d].extent;
+        dims[d].index = 0;
+      }
+    }
+  };
+  ForEachPiece(tensor.blocks(), rows);
 }
 
 // In the order of the flattened tensor. Stretches that continue each other are one. With `unit_steps` all
 // steps are 1, so that an element that is apart from the next one is a stretch by itself.
 std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps);
+// The same with unit steps, remembered with the tensor if there are many and only the elements of `regions`
+// are looked at: then the next call, for the regions of another tile, finds them.
+std::shared_ptr<const std::vector<Stretch>> UnitStretches(const poplar::Tensor& tensor,
+                                                          poplar::ArrayRef<poplar::Interval> regions);
 // Appends a stretch at the end; joins it with the last one if it continues that.
 void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out);
 // A tensor of one dimension of these stretches, whose `begin` do not count, with the type and graph of

@@ -62,6 +62,35 @@ inline bool Canonicalise(const View& view, const Box* region, StridedSet* set) {
   return true;
 }
 
+// The first of sorted runs that ends after an element.
+using RunIterator = std::vector<Run>::const_iterator;
+inline RunIterator FirstEndingAfter(RunIterator begin, RunIterator end, std::int64_t element) {
+  return std::upper_bound(begin, end, element, [](std::int64_t e, const Run& r) { return e < r.end; });
+}
+
+// Calls f(begin, end) for the elements of the set, as runs of one that follows another, without its repeats.
+// Returns false, and calls nothing, if there would be more than `most` runs.
+template <typename F>
+bool ForEachRunOfSet(const StridedSet& set, std::int64_t most, F&& f) {
+  const bool rows = set.rank > 0 && set.dims[set.rank - 1].stride == 1;
+  const std::int64_t length = rows ? set.dims[set.rank - 1].extent : 1;
+  const int outer = rows ? set.rank - 1 : set.rank;
+  std::int64_t index[kMaxRank] = {}, runs = 1, begin = set.base;
+  for (int d = 0; d < outer; ++d) runs *= set.dims[d].extent;
+  if (runs > most) return false;
+  while (true) {
+    f(begin, begin + length);
+    int d = outer - 1;
+    for (; d >= 0; --d) {
+      begin += set.dims[d].stride;
+      if (++index[d] < set.dims[d].extent) break;
+      begin -= set.dims[d].extent * set.dims[d].stride;
+      index[d] = 0;
+    }
+    if (d < 0) return true;
+  }
+}
+
 // One digit of a nested strided sum, in the coordinate of its partition dimension.
 struct Digit {
   std::int64_t extent, step;

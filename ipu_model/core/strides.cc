@@ -129,6 +129,71 @@ void ForEachElement(const View& view, F&& f) {
   }
 }
 
+// The elements of a view as rows of one that follows another in memory, in any order.
+struct MemoryRows {
+  std::int64_t first, length = 1, count = 1;
+  std::vector<std::pair<std::int64_t, std::int64_t>> outer;  // stride, extent
+
+  explicit MemoryRows(const View& view) : first(view.offset) {
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      if (view.shape[d] == 1) continue;
+      if (view.strides[d] < 0) first += (view.shape[d] - 1) * view.strides[d];
+      outer.emplace_back(std::abs(view.strides[d]), view.shape[d]);
+      count *= view.shape[d];
+    }
+    std::sort(outer.begin(), outer.end());
+    std::size_t inner = 0;
+    while (inner < outer.size() && outer[inner].first == length) length *= outer[inner++].second;
+    outer.erase(outer.begin(), outer.begin() + static_cast<std::ptrdiff_t>(inner));
+    count /= length;
+  }
+
+  void AppendTo(std::vector<std::pair<std::int64_t, std::int64_t>>* rows) const {
+    std::vector<std::int64_t> index(outer.size(), 0);
+    std::int64_t begin = first;
+    for (std::int64_t row = 0; row < count; ++row) {
+      rows->emplace_back(begin, begin + length);
+      for (std::size_t d = 0; d < outer.size(); ++d) {
+        begin += outer[d].first;
+        if (++index[d] < outer[d].second) break;
+        begin -= outer[d].first * outer[d].second;
+        index[d] = 0;
+      }
+    }
+  }
+};
+
+// Whether views of one variable, whose elements are in [min, max], have no element twice.
+bool AreDisjointIn(const std::vector<const View*>& views, std::int64_t min, std::int64_t max) {
+  std::vector<MemoryRows> all;
+  std::int64_t count = 0;
+  for (const View* v : views) {
+    all.emplace_back(*v);
+    count += all.back().count;
+  }
+  constexpr std::int64_t kSorted =
+      16;  // about how much longer it takes to sort a row than to mark an element
+  if (count < (max - min) / kSorted) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+    rows.reserve(static_cast<std::size_t>(count));
+    for (const MemoryRows& r : all) r.AppendTo(&rows);
+    std::sort(rows.begin(), rows.end());
+    return std::adjacent_find(rows.begin(), rows.end(),
+                              [](const auto& a, const auto& b) { return a.second > b.first; }) == rows.end();
+  }
+  std::vector<bool> seen(static_cast<std::size_t>(max - min + 1));
+  bool repeated = false;
+  for (const View* v : views) {
+    ForEachElement(*v, [&](std::int64_t element) {
+      auto bit = seen[static_cast<std::size_t>(element - min)];
+      if (bit) repeated = true;
+      bit = true;
+    });
+    if (repeated) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool AreDisjoint(const std::vector<View>& views) {
@@ -148,25 +213,18 @@ bool AreDisjoint(const std::vector<View>& views) {
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
     return a.variable != b.variable ? a.variable < b.variable : a.min < b.min;
   });
-  // Clusters of overlapping ranges are counted element by element, unless the strides settle the question.
+  // Clusters of overlapping ranges are compared row by row or element by element, unless the strides settle
+  // the question.
   for (std::size_t i = 0; i < ranges.size();) {
-    std::size_t j = i + 1;
+    std::vector<const View*> cluster;
+    std::size_t j = i;
     std::int64_t max = ranges[i].max;
-    while (j < ranges.size() && ranges[j].variable == ranges[i].variable && ranges[j].min <= max) {
-      max = std::max(max, ranges[j++].max);
+    for (; j < ranges.size() && ranges[j].variable == ranges[i].variable && ranges[j].min <= max; ++j) {
+      max = std::max(max, ranges[j].max);
+      cluster.push_back(ranges[j].view);
     }
-    if (j > i + 1 || !IsNested(*ranges[i].view)) {
-      std::vector<bool> seen(static_cast<std::size_t>(max - ranges[i].min + 1));
-      bool repeated = false;
-      for (std::size_t k = i; k < j && !repeated; ++k) {
-        ForEachElement(*ranges[k].view, [&](std::int64_t element) {
-          auto bit = seen[static_cast<std::size_t>(element - ranges[i].min)];
-          if (bit) repeated = true;
-          bit = true;
-        });
-      }
-      if (repeated) return false;
-    }
+    if ((cluster.size() > 1 || !IsNested(*ranges[i].view)) && !AreDisjointIn(cluster, ranges[i].min, max))
+      return false;
     i = j;
   }
   return true;

@@ -4,22 +4,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/blocks.h"
+#include "core/pieces.h"
 #include "core/strides.h"
 #include "core/tensor_data.h"
+#include "core/tiling.h"
 #include "ipu_model/Model.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
 
+using ipu_model::Blocks;
 using ipu_model::Box;
-using ipu_model::BoxesOfInterval;
-using ipu_model::Coalesced;
-using ipu_model::Restrict;
-using ipu_model::RowMajorStrides;
+using ipu_model::GroupsOf;
 using ipu_model::Shape;
 using ipu_model::ShapeString;
+using ipu_model::Tiling;
 using ipu_model::View;
-using Block = Tensor::Block;
 
 namespace {
 
@@ -27,167 +28,36 @@ namespace {
 
 Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 
-// Writes the intersection of a block with the range [begin, end) of dimension d, in the same coordinates.
-bool Clip(const Block& block, std::size_t d, std::int64_t begin, std::int64_t end, Block* out) {
-  const std::int64_t b = std::max(begin, block.begin[d]);
-  const std::int64_t e = std::min(end, block.begin[d] + block.view.shape[d]);
-  if (b >= e) return false;
-  *out = block;
-  out->view.offset += (b - block.begin[d]) * block.view.strides[d];
-  out->view.shape[d] = e - b;
-  out->begin[d] = b;
-  return true;
+bool SameShape(const std::vector<std::size_t>& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](std::size_t x, std::int64_t y) { return x == static_cast<std::size_t>(y); });
 }
 
-// Appends the views of `blocks`, which tile the dimensions from d on (the earlier ones are fixed), in
-// row-major order.
-void AppendPieces(const std::vector<Block>& blocks, std::size_t d, std::vector<View>* out) {
-  if (blocks.size() == 1) {
-    View view = blocks[0].view;
-    view.shape.erase(view.shape.begin(), view.shape.begin() + static_cast<std::ptrdiff_t>(d));
-    view.strides.erase(view.strides.begin(), view.strides.begin() + static_cast<std::ptrdiff_t>(d));
-    out->push_back(std::move(view));
-    return;
+// The dimensions of a tensor's layout that make up each dimension of its shape.
+struct Grouped {
+  Tiling tiling;
+  std::vector<std::size_t> first;  // of the layout, by dimension of the shape, and the end
+};
+
+Grouped GroupedTiling(const Tensor& tensor) {
+  const Shape shape = ToShape(tensor.shape());
+  Grouped g{tensor.tiling(), {}};
+  if (shape == g.tiling.layout) {
+    for (std::size_t d = 0; d <= shape.size(); ++d) g.first.push_back(d);
+    return g;
   }
-  const auto end_of = [d](const Block* b) { return b->begin[d] + b->view.shape[d]; };
-  std::vector<std::int64_t> cuts;
-  std::vector<const Block*> by_begin;
-  for (const Block& b : blocks) {
-    cuts.push_back(b.begin[d]);
-    cuts.push_back(end_of(&b));
-    by_begin.push_back(&b);
-  }
-  std::sort(by_begin.begin(), by_begin.end(),
-            [d](const Block* a, const Block* b) { return a->begin[d] < b->begin[d]; });
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  // Those that reach into the slab between two cuts: looking at all blocks for each would take the square of
-  // their number.
-  std::vector<const Block*> active;
-  auto next = by_begin.begin();
-  for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
-    active.erase(
-        std::remove_if(active.begin(), active.end(), [&](const Block* b) { return end_of(b) <= cuts[c]; }),
-        active.end());
-    for (; next != by_begin.end() && (*next)->begin[d] <= cuts[c]; ++next) active.push_back(*next);
-    std::vector<Block> slab;
-    Block clipped;
-    for (const Block* b : active) {
-      if (Clip(*b, d, cuts[c], cuts[c + 1], &clipped)) slab.push_back(clipped);
-    }
-    if (slab.size() == 1) {
-      AppendPieces(slab, d, out);
-      continue;
-    }
-    // Rows of several blocks alternate.
-    for (std::int64_t i = cuts[c]; i < cuts[c + 1]; ++i) {
-      std::vector<Block> row;
-      for (const Block& b : slab) {
-        if (Clip(b, d, i, i + 1, &clipped)) row.push_back(clipped);
-      }
-      AppendPieces(row, d + 1, out);
-    }
-  }
+  Refine(shape, false, &g.tiling);
+  MergeGroups(shape, &g.tiling);
+  GroupsOf(shape, g.tiling.layout, &g.first);
+  return g;
 }
 
-// Reshapes one block of a tensor of shape `from` to its position in shape `to`. Returns false if it is not
-// one strided block there. Dimensions are matched in groups with equal element counts.
-bool ReshapeBlock(const Block& block, const Shape& from, const Shape& to, Block* out) {
-  out->view = block.view;
-  out->view.shape.clear();
-  out->view.strides.clear();
-  out->begin.clear();
-  std::size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {
-    const std::size_t i0 = i, j0 = j;
-    std::int64_t n = 1, m = 1;
-    if (i < from.size()) n = from[i++];
-    if (j < to.size()) m = to[j++];
-    while (n != m) {
-      if (n < m) {
-        if (i == from.size()) return false;
-        n *= from[i++];
-      } else {
-        if (j == to.size()) return false;
-        m *= to[j++];
-      }
-    }
-    // The block's part of this group must be one interval of the group's row-major order, ...
-    const Shape group(from.begin() + static_cast<std::ptrdiff_t>(i0),
-                      from.begin() + static_cast<std::ptrdiff_t>(i));
-    const Shape target(to.begin() + static_cast<std::ptrdiff_t>(j0),
-                       to.begin() + static_cast<std::ptrdiff_t>(j));
-    const Shape strides = RowMajorStrides(group);
-    std::int64_t begin = 0, elements = 1;
-    bool inside = false;  // a dimension with more than one element was visited
-    View part;
-    for (std::size_t d = i0; d < i; ++d) {
-      begin += block.begin[d] * strides[d - i0];
-      elements *= block.view.shape[d];
-      if (inside && block.view.shape[d] != from[d]) return false;
-      inside = inside || block.view.shape[d] > 1;
-      part.shape.push_back(block.view.shape[d]);
-      part.strides.push_back(block.view.strides[d]);
-    }
-    // ... and one strided box of the new dimensions.
-    const std::vector<Box> boxes = BoxesOfInterval(target, begin, begin + elements);
-    if (boxes.size() != 1) return false;
-    View reshaped;
-    if (!ReshapeView(part, boxes[0].extents(), &reshaped)) return false;
-    out->begin.insert(out->begin.end(), boxes[0].begin.begin(), boxes[0].begin.end());
-    out->view.shape.insert(out->view.shape.end(), reshaped.shape.begin(), reshaped.shape.end());
-    out->view.strides.insert(out->view.strides.end(), reshaped.strides.begin(), reshaped.strides.end());
-  }
-  return true;
-}
-
-// Appends blocks over `shape` for the elements of `view`; its first element is element `first` of the shape.
-std::int64_t AppendFlat(const View& view, const Shape& shape, std::int64_t first, std::vector<Block>* out) {
-  const View merged = Coalesced(view);
-  const std::int64_t run = merged.shape.back(), stride = merged.strides.back();
-  Shape outer(merged.shape.begin(), merged.shape.end() - 1);
-  const Shape weights = RowMajorStrides(shape);
-  const std::int64_t num_runs = run == 0 ? 0 : view.num_elements() / run;
-  for (std::int64_t r = 0; r < num_runs; ++r) {
-    std::int64_t offset = merged.offset, rest = r;
-    for (std::size_t d = outer.size(); d-- > 0;) {
-      offset += rest % outer[d] * merged.strides[d];
-      rest /= outer[d];
-    }
-    std::int64_t done = 0;
-    for (const Box& box : BoxesOfInterval(shape, first, first + run)) {
-      Block block{box.begin, view};
-      block.view.offset = offset + done * stride;
-      block.view.shape = box.extents();
-      block.view.strides = weights;
-      for (std::int64_t& s : block.view.strides) s *= stride;
-      done += block.view.num_elements();
-      out->push_back(std::move(block));
-    }
-    first += run;
-  }
-  return first;
-}
-
-// Appends `next` to `block` along dimension d if together they are one strided view; otherwise returns false.
-bool Join(Block* block, const Block& next, std::size_t d) {
-  View& a = block->view;
-  const View& b = next.view;
-  if (a.variable != b.variable || block->begin[d] + a.shape[d] != next.begin[d]) return false;
-  for (std::size_t k = 0; k < a.shape.size(); ++k) {
-    if (k == d) continue;
-    if (block->begin[k] != next.begin[k] || a.shape[k] != b.shape[k]) return false;
-    if (a.shape[k] > 1 && a.strides[k] != b.strides[k]) return false;
-  }
-  // A dimension of one element may have any stride.
-  std::int64_t step = a.strides[d];
-  if (a.shape[d] == 1 && b.shape[d] == 1) step = b.offset - a.offset;
-  if (a.shape[d] == 1 && b.shape[d] > 1) step = b.strides[d];
-  if (b.shape[d] > 1 && b.strides[d] != step) return false;
-  if (b.offset != a.offset + step * a.shape[d]) return false;
-  a.strides[d] = step;
-  a.shape[d] += b.shape[d];
-  return true;
+Tiling TilingOf(const View& view) {
+  Tiling tiling{view.shape, Blocks(view.shape.size())};
+  const ipu_model::Block block = tiling.blocks.Append(view.variable, view.offset);
+  std::copy(view.shape.begin(), view.shape.end(), block.extents());
+  std::copy(view.strides.begin(), view.strides.end(), block.strides());
+  return tiling;
 }
 
 }  // namespace
@@ -195,9 +65,8 @@ bool Join(Block* block, const Block& next, std::size_t d) {
 struct Tensor::Data {
   Type type;
   std::vector<std::size_t> shape;
-  Shape layout;
-  std::vector<Block> blocks;
-  const void* graph = nullptr;
+  Tiling tiling;
+  std::shared_ptr<const ipu_model::GraphIdentity> graph;
   std::shared_ptr<const Data> metadata;  // of a QUARTER
 };
 
@@ -208,9 +77,10 @@ const Tensor::Data& Tensor::data() const {
 
 const std::vector<std::size_t>& Tensor::shape() const { return data().shape; }
 Type Tensor::elementType() const { return data().type; }
-const Shape& Tensor::layout() const { return data().layout; }
-const std::vector<Block>& Tensor::blocks() const { return data().blocks; }
-const void* Tensor::graph() const { return data().graph; }
+const Tiling& Tensor::tiling() const { return data().tiling; }
+const Shape& Tensor::layout() const { return data().tiling.layout; }
+const Blocks& Tensor::blocks() const { return data().tiling.blocks; }
+const void* Tensor::graph() const { return data().graph == nullptr ? nullptr : data().graph->graph; }
 
 void Tensor::CheckDim(const char* method, unsigned dimension) const {
   if (!valid()) Fail(std::string("Tensor::") + method + ": the tensor is empty (default-constructed)");
@@ -220,29 +90,25 @@ void Tensor::CheckDim(const char* method, unsigned dimension) const {
   }
 }
 
-Tensor Tensor::make(Type type, const void* graph, Shape shape, std::vector<Block> blocks) {
+Tensor Tensor::with(Shape shape, Tiling tiling) const {
   auto made = std::make_shared<Data>();
-  made->type = type;
-  made->graph = graph;
+  made->type = elementType();
+  made->graph = data().graph;
+  made->metadata = data().metadata;
   made->shape.assign(shape.begin(), shape.end());
-  made->layout = std::move(shape);
-  if (ipu_model::NumElements(made->layout) == 0) {
+  if (ipu_model::NumElements(shape) == 0) {
     // One block says which variable it is.
-    if (blocks.size() > 1) blocks.resize(1);
-    for (Block& b : blocks) {
-      b.begin.assign(made->layout.size(), 0);
-      b.view.shape = made->layout;
-      b.view.strides.assign(made->layout.size(), 0);
-      b.view.offset = 0;
+    Tiling none{std::move(shape), Blocks(made->shape.size())};
+    const Blocks& known = tiling.blocks.empty() ? blocks() : tiling.blocks;
+    if (!known.empty()) {
+      const ipu_model::Block block = none.blocks.Append(known[0].variable(), 0);
+      std::copy(none.layout.begin(), none.layout.end(), block.extents());
     }
+    tiling = std::move(none);
   }
-  made->blocks = std::move(blocks);
+  made->tiling = std::move(tiling);
+  made->tiling.blocks.FindOrder();
   return Tensor(std::move(made));
-}
-
-Tensor Tensor::withBlocks(Shape shape, std::vector<Block> blocks) const {
-  Tensor made = make(elementType(), graph(), std::move(shape), std::move(blocks));
-  return data().metadata == nullptr ? made : made.withType(elementType(), getMetadata());
 }
 
 Tensor Tensor::withType(const Type& type, const Tensor& metadata) const {
@@ -256,42 +122,66 @@ Tensor Tensor::getMetadata() const { return Tensor(data().metadata); }
 bool Tensor::hasMetadata() const { return data().metadata != nullptr; }
 
 Tensor Tensor::fromView(const View& view, const void* graph) {
-  return make(Type(view.type), graph, view.shape, {{Shape(view.shape.size(), 0), view}});
+  auto like = std::make_shared<Data>();
+  like->type = Type(view.type);
+  if (graph != nullptr) like->graph = static_cast<const ipu_model::GraphImpl*>(graph)->identity();
+  return Tensor(std::move(like)).with(view.shape, TilingOf(view));
 }
 
 Tensor Tensor::fromPieces(Type type, std::vector<std::size_t> shape, std::vector<View> pieces,
                           const void* graph) {
-  std::int64_t first = 0, total = 0;
+  std::int64_t total = 0;
   for (const View& v : pieces) total += v.num_elements();
   const Shape wanted = ToShape(shape);
   if (total != ipu_model::NumElements(wanted)) {
     Fail("Tensor::fromPieces: " + std::to_string(total) + " elements for the shape " + ShapeString(wanted));
   }
   if (pieces.size() == 1) return fromView(pieces[0], graph).reshape(shape);
-  std::vector<Block> blocks;
-  for (const View& v : pieces) first = AppendFlat(v, wanted, first, &blocks);
-  if (blocks.empty() && !pieces.empty()) blocks.push_back({Shape(wanted.size(), 0), pieces[0]});
-  return make(type, graph, wanted, std::move(blocks));
+  auto like = std::make_shared<Data>();
+  like->type = type;
+  if (graph != nullptr) like->graph = static_cast<const ipu_model::GraphImpl*>(graph)->identity();
+  Tiling flat{{total}, Blocks(1)};
+  std::int64_t first = 0;
+  for (const View& v : pieces) {
+    if (v.num_elements() == 0) continue;
+    Tiling piece = TilingOf(v);
+    CollapseGroups({v.num_elements()}, &piece);
+    for (std::size_t i = 0; i < piece.blocks.size(); ++i) {
+      flat.blocks.Append(std::as_const(piece.blocks)[i]).begin(0) += first;
+      flat.blocks.JoinLast(0);
+    }
+    first += v.num_elements();
+  }
+  if (total == 0 && !pieces.empty()) flat = TilingOf(pieces[0]);
+  if (total == 0) return Tensor(std::move(like)).with(wanted, std::move(flat));
+  return Tensor(std::move(like)).with({total}, std::move(flat)).reshape(shape);
 }
 
 Tensor Tensor::aligned() const {
+  if (SameShape(this->shape(), layout())) return *this;
   Shape shape = ToShape(this->shape());
-  if (layout() == shape) return *this;
-  std::vector<Block> aligned;
-  std::int64_t first = 0;
-  for (const View& v : pieces()) first = AppendFlat(v, shape, first, &aligned);
-  return withBlocks(std::move(shape), std::move(aligned));
+  Tiling tiling = this->tiling();
+  Refine(shape, false, &tiling);
+  CollapseGroups(shape, &tiling);
+  return with(std::move(shape), std::move(tiling));
 }
 
 std::vector<View> Tensor::pieces() const {
   std::vector<View> out;
-  if (!blocks().empty()) AppendPieces(blocks(), 0, &out);
+  const bool plain = SameShape(this->shape(), layout());
+  const auto add = [&](ipu_model::VariableId variable, std::int64_t offset, std::size_t rank,
+                       const std::int64_t* extents, const std::int64_t* strides) {
+    out.push_back({variable, elementType().id(), offset, Shape(extents, extents + rank),
+                   Shape(strides, strides + rank)});
+    if (!plain) out.back() = ipu_model::Coalesced(out.back());
+  };
+  ForEachPiece(blocks(), add);
   return out;
 }
 
 bool Tensor::asView(View* view) const {
-  if (blocks().size() != 1 || layout() != ToShape(this->shape())) return false;
-  *view = blocks()[0].view;
+  if (blocks().size() != 1 || !SameShape(this->shape(), layout())) return false;
+  *view = blocks()[0].view(elementType().id());
   return true;
 }
 
@@ -310,19 +200,18 @@ Tensor Tensor::slice(std::size_t begin, std::size_t end, unsigned dimension) con
          std::to_string(dimension) + " is not inside a tensor of shape " + shapeToString());
   }
   if (begin == 0 && end == this->shape()[dimension]) return *this;
-  const Tensor t = aligned();
-  Shape shape = t.layout();
-  shape[dimension] = static_cast<std::int64_t>(end - begin);
-  std::vector<Block> blocks;
-  Block clipped;
-  for (const Block& b : t.blocks()) {
-    if (!Clip(b, dimension, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), &clipped))
-      continue;
-    clipped.begin[dimension] -= static_cast<std::int64_t>(begin);
-    blocks.push_back(clipped);
+  Shape shape = ToShape(this->shape());
+  const auto from = static_cast<std::int64_t>(begin), to = static_cast<std::int64_t>(end);
+  shape[dimension] = to - from;
+  if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
+  if (SameShape(this->shape(), layout())) {
+    Tiling tiling{shape, blocks().Clipped(dimension, {{from}, {to}})};
+    return with(std::move(shape), std::move(tiling));
   }
-  if (blocks.empty()) blocks.assign(t.blocks().begin(), t.blocks().begin() + (t.blocks().empty() ? 0 : 1));
-  return t.withBlocks(std::move(shape), std::move(blocks));
+  Grouped g = GroupedTiling(*this);
+  SelectInGroup(g.first[dimension], g.first[dimension + 1], from, to, &g.tiling);
+  MergeGroups(shape, &g.tiling);
+  return with(std::move(shape), std::move(g.tiling));
 }
 
 Tensor Tensor::slice(const Interval& region, unsigned dimension) const {
@@ -359,19 +248,15 @@ Tensor Tensor::reshape(const std::vector<std::size_t>& shape) const {
          ShapeString(wanted));
   }
   if (shape == this->shape()) return *this;
-  const std::vector<Block>& before = blocks();
-  if (numElements() == 0) return withBlocks(wanted, before);
-  std::vector<Block> after(before.size());
-  bool strided = true;
-  if (before.size() == 1) {
-    after[0].begin.assign(wanted.size(), 0);
-    strided = ReshapeView(before[0].view, wanted, &after[0].view);
-  } else {
-    for (std::size_t i = 0; i < before.size() && strided; ++i) {
-      strided = ReshapeBlock(before[i], layout(), wanted, &after[i]);
-    }
+  if (numElements() == 0) return with(wanted, {});
+  View view;
+  if (asView(&view) && ReshapeView(view, wanted, &view)) return with(wanted, TilingOf(view));
+  Tiling tiling = this->tiling();
+  if (ChangeOnes(wanted, &tiling)) return with(wanted, std::move(tiling));
+  if (Refine(wanted, true, &tiling)) {
+    MergeGroups(wanted, &tiling);
+    return with(wanted, std::move(tiling));
   }
-  if (strided) return withBlocks(wanted, std::move(after));
   auto reshaped = std::make_shared<Data>(data());
   reshaped->shape = shape;
   return Tensor(std::move(reshaped));
@@ -400,19 +285,27 @@ Tensor Tensor::dimShuffle(const std::vector<unsigned>& permutation) const {
     Fail("Tensor::dimShuffle: {" + given + "} is not a permutation of the dimensions of shape " +
          shapeToString());
   }
-  const Tensor t = aligned();
-  const auto permute = [&](const Shape& in) {
-    Shape out(in.size());
-    for (std::size_t d = 0; d < in.size(); ++d) out[d] = in[permutation[d]];
-    return out;
-  };
-  std::vector<Block> blocks = t.blocks();
-  for (Block& b : blocks) {
-    b.begin = permute(b.begin);
-    b.view.shape = permute(b.view.shape);
-    b.view.strides = permute(b.view.strides);
+  Grouped g = GroupedTiling(*this);
+  Shape shape(rank());
+  std::vector<std::size_t> order;  // of the dimensions of the layout
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    shape[d] = static_cast<std::int64_t>(this->shape()[permutation[d]]);
+    for (std::size_t k = g.first[permutation[d]]; k < g.first[permutation[d] + 1]; ++k) order.push_back(k);
   }
-  return t.withBlocks(permute(t.layout()), std::move(blocks));
+  Tiling shuffled{Shape(order.size()), Blocks(order.size())};
+  for (std::size_t k = 0; k < order.size(); ++k) shuffled.layout[k] = g.tiling.layout[order[k]];
+  shuffled.blocks.Reserve(g.tiling.blocks.size());
+  for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
+    const ipu_model::ConstBlock b = std::as_const(g.tiling.blocks)[i];
+    const ipu_model::Block s = shuffled.blocks.Append(b.variable(), b.offset());
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      s.begin(k) = b.begin(order[k]);
+      s.extent(k) = b.extent(order[k]);
+      s.stride(k) = b.stride(order[k]);
+    }
+  }
+  MergeGroups(shape, &shuffled);
+  return with(std::move(shape), std::move(shuffled));
 }
 
 Tensor Tensor::dimRoll(unsigned dimIdx, unsigned newIdx) const {
@@ -481,51 +374,64 @@ Tensor Tensor::broadcast(unsigned N, unsigned dimension) const {
     shape[dimension] *= N;
     return expand({dimension}).broadcast(N, dimension).reshape(shape);
   }
-  const Tensor t = aligned();
-  Shape shape = t.layout();
+  Shape shape = ToShape(this->shape());
   shape[dimension] = N;
-  std::vector<Block> blocks = t.blocks();
-  for (Block& b : blocks) {
-    b.view.shape[dimension] = N;
-    b.view.strides[dimension] = 0;
+  if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
+  Grouped g = GroupedTiling(*this);
+  const std::size_t k = g.first[dimension];  // the group has this dimension alone
+  g.tiling.layout[k] = N;
+  for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
+    const ipu_model::Block b = g.tiling.blocks[i];
+    b.extent(k) = N;
+    b.stride(k) = 0;
   }
-  return t.withBlocks(std::move(shape), std::move(blocks));
+  return with(std::move(shape), std::move(g.tiling));
 }
 
 Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
   CheckDim("subSample", dimension);
   if (stride == 0) Fail("Tensor::subSample: the stride is 0, for a tensor of shape " + shapeToString());
-  const Tensor t = aligned();
   const std::int64_t step = stride;
-  Shape shape = t.layout();
+  Shape shape = ToShape(this->shape());
   shape[dimension] = (shape[dimension] + step - 1) / step;
-  std::vector<Block> blocks;
-  for (const Block& b : t.blocks()) {
-    const std::int64_t begin = (b.begin[dimension] + step - 1) / step;
-    const std::int64_t end = (b.begin[dimension] + b.view.shape[dimension] + step - 1) / step;
-    if (begin >= end) continue;
-    Block sampled = b;
-    sampled.begin[dimension] = begin;
-    sampled.view.offset += (begin * step - b.begin[dimension]) * b.view.strides[dimension];
-    sampled.view.shape[dimension] = end - begin;
-    sampled.view.strides[dimension] *= step;
-    blocks.push_back(std::move(sampled));
+  if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
+  Grouped g = GroupedTiling(*this);
+  // Of a group, samples of its innermost dimension are the group's if the step divides it.
+  std::size_t k = g.first[dimension + 1] - 1;
+  if (k != g.first[dimension] && g.tiling.layout[k] % step != 0) {
+    k = g.first[dimension];
+    Collapse(k, g.first[dimension + 1], &g.tiling);
   }
-  if (blocks.empty()) blocks = t.blocks();
-  return t.withBlocks(std::move(shape), std::move(blocks));
+  g.tiling.layout[k] = (g.tiling.layout[k] + step - 1) / step;
+  Blocks samples(g.tiling.layout.size());
+  for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
+    const ipu_model::ConstBlock b = std::as_const(g.tiling.blocks)[i];
+    const std::int64_t begin = (b.begin(k) + step - 1) / step, end = (b.end(k) + step - 1) / step;
+    if (begin >= end) continue;
+    const ipu_model::Block s = samples.Append(b);
+    s.begin(k) = begin;
+    s.offset() += (begin * step - b.begin(k)) * b.stride(k);
+    s.extent(k) = end - begin;
+    s.stride(k) *= step;
+  }
+  g.tiling.blocks = std::move(samples);
+  MergeGroups(shape, &g.tiling);
+  return with(std::move(shape), std::move(g.tiling));
 }
 
 Tensor Tensor::reverse(unsigned dimension) const {
   CheckDim("reverse", dimension);
-  const Tensor t = aligned();
-  if (t.numElements() == 0) return t;
-  std::vector<Block> blocks = t.blocks();
-  for (Block& b : blocks) {
-    b.begin[dimension] = t.layout()[dimension] - b.begin[dimension] - b.view.shape[dimension];
-    b.view.offset += (b.view.shape[dimension] - 1) * b.view.strides[dimension];
-    b.view.strides[dimension] = -b.view.strides[dimension];
+  if (numElements() == 0) return *this;
+  Grouped g = GroupedTiling(*this);
+  for (std::size_t k = g.first[dimension]; k < g.first[dimension + 1]; ++k) {
+    for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
+      const ipu_model::Block b = g.tiling.blocks[i];
+      b.begin(k) = g.tiling.layout[k] - b.end(k);
+      b.offset() += (b.extent(k) - 1) * b.stride(k);
+      b.stride(k) = -b.stride(k);
+    }
   }
-  return t.withBlocks(t.layout(), std::move(blocks));
+  return with(ToShape(this->shape()), std::move(g.tiling));
 }
 
 Tensor Tensor::reinterpret(const Type& type) const {
@@ -537,23 +443,32 @@ Tensor Tensor::reinterpret(const Type& type) const {
   auto reinterpreted = std::make_shared<Data>(data());
   reinterpreted->type = type;
   if (!type.requiresMetadata()) reinterpreted->metadata = nullptr;
-  for (Block& b : reinterpreted->blocks) b.view.type = type.id();
   return Tensor(std::move(reinterpreted));
 }
 
 bool Tensor::containsAliases() const {
   std::vector<View> views;
-  for (const Block& b : blocks()) views.push_back(b.view);
+  for (std::size_t i = 0; i < blocks().size(); ++i) views.push_back(blocks()[i].view(elementType().id()));
   return !ipu_model::AreDisjoint(views);
 }
 
 bool Tensor::isParallelWriteable() const { return !containsAliases() && !containsConstant(); }
 
 bool Tensor::isContiguous() const {
-  if (numElements() == 0) return true;
-  // Blocks may follow one another in memory.
-  return blocks().size() == 1 ? ipu_model::IsRowMajorContiguous(blocks()[0].view)
-                              : getVarRegions().size() == 1;
+  bool contiguous = true;
+  std::int64_t next = -1;
+  ipu_model::VariableId of = 0;
+  const auto check = [&](ipu_model::VariableId variable, std::int64_t offset, std::size_t rank,
+                         const std::int64_t* extents, const std::int64_t* strides) {
+    contiguous = contiguous && (next < 0 || (of == variable && next == offset));
+    std::int64_t elements = 1;
+    for (std::size_t d = rank; d-- > 0 && contiguous; elements *= extents[d])
+      contiguous = extents[d] == 1 || strides[d] == elements;
+    of = variable;
+    next = offset + elements;
+  };
+  if (numElements() > 0) ForEachPiece(blocks(), check);
+  return contiguous;
 }
 
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
@@ -563,7 +478,8 @@ Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
   const Tensor& t = tensors[0];
   Shape shape = ToShape(t.shape());
   shape[dimension] = 0;
-  std::vector<Block> blocks, empty;
+  std::vector<const Tiling*> parts;
+  std::vector<Shape> shapes;
   for (const Tensor& part : tensors) {
     bool same = part.valid() && part.rank() == t.rank() && part.elementType() == t.elementType() &&
                 part.graph() == t.graph();
@@ -573,18 +489,16 @@ Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
            t.shapeToString() + " and " + part.elementType().toString() + part.shapeToString() +
            " do not fit");
     }
-    const Tensor aligned = part.aligned();
-    if (part.numElements() == 0) {
-      empty.insert(empty.end(), aligned.blocks().begin(), aligned.blocks().end());
-    } else {
-      for (Block b : aligned.blocks()) {
-        b.begin[dimension] += shape[dimension];
-        if (blocks.empty() || !Join(&blocks.back(), b, dimension)) blocks.push_back(std::move(b));
-      }
+    if (part.numElements() > 0) {
+      parts.push_back(&part.tiling());
+      shapes.push_back(ToShape(part.shape()));
     }
     shape[dimension] += static_cast<std::int64_t>(part.shape()[dimension]);
   }
-  return t.withBlocks(std::move(shape), blocks.empty() ? std::move(empty) : std::move(blocks));
+  if (parts.empty()) return t.with(std::move(shape), {});
+  Tiling all = Concatenate(parts, shapes, dimension);
+  MergeGroups(shape, &all);
+  return t.with(std::move(shape), std::move(all));
 }
 
 Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension) {
@@ -603,6 +517,12 @@ bool IsStrided(const poplar::Tensor& tensor) {
 bool IsRowMajor(const poplar::Tensor& tensor) {
   View view;
   return tensor.asView(&view) && IsRowMajorContiguous(view);
+}
+
+const GraphImpl& GraphOf(const poplar::Tensor& tensor, const char* method) {
+  if (tensor.graph() == nullptr)
+    throw poplar::poplar_error(std::string(method) + ": the graph of the tensor is gone");
+  return *static_cast<const GraphImpl*>(tensor.graph());
 }
 
 }  // namespace ipu_model

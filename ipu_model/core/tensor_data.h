@@ -1,20 +1,15 @@
-// What a poplar::Tensor refers to: blocks of strided elements.
+// How a tensor refers to its graph.
 #ifndef IPU_MODEL_CORE_TENSOR_DATA_H_
 #define IPU_MODEL_CORE_TENSOR_DATA_H_
 
-#include <vector>
-
-#include "core/box.h"
+#include "core/graph_impl.h"
 #include "poplar/Tensor.hpp"
 
-namespace poplar {
+namespace ipu_model {
 
-// `view` shifted to its place in the tensor; blocks tile the layout.
-struct Tensor::Block {
-  ipu_model::Shape begin;
-  ipu_model::View view;
-};
+// The graph of a tensor. Throws poplar::poplar_error that names `method` when the graph is gone.
+const GraphImpl& GraphOf(const poplar::Tensor& tensor, const char* method);
 
-}  // namespace poplar
+}  // namespace ipu_model
 
 #endif  // IPU_MODEL_CORE_TENSOR_DATA_H_

@@ -138,7 +138,8 @@ std::vector<VariableInterval> Tensor::getVarRegions() const {
 bool Tensor::constantNumber(double* number, std::int64_t* integer) const {
   ipu_model::View view;
   if (numElements() != 1 || !asView(&view)) return false;
-  const ipu_model::Variable& variable = static_cast<const GraphImpl*>(graph())->variables[view.variable];
+  const ipu_model::Variable& variable =
+      ipu_model::GraphOf(*this, "Tensor::getConstantValue").variables[view.variable];
   if (variable.constant == nullptr || variable.is_replica_index) return false;
   const std::size_t size = ipu_model::SizeOf(variable.type);
   const ipu_model::Number n = ipu_model::NumberOfBytes(
@@ -168,11 +169,14 @@ std::string Tensor::getVarStr() const {
   if (!valid()) return "";
   std::vector<ipu_model::VariableId> seen;
   std::string names;
-  for (const Block& b : blocks()) {
-    if (std::find(seen.begin(), seen.end(), b.view.variable) != seen.end()) continue;
-    seen.push_back(b.view.variable);
-    const std::string& name = static_cast<const GraphImpl*>(graph())->variables[b.view.variable].name;
-    names += (names.empty() ? "" : ",") + (name.empty() ? "<" + std::to_string(b.view.variable) + ">" : name);
+  if (graph() == nullptr) return "<of a graph that is gone>";
+  const auto& variables = static_cast<const GraphImpl*>(graph())->variables;
+  for (std::size_t i = 0; i < blocks().size(); ++i) {
+    const ipu_model::VariableId id = blocks()[i].variable();
+    if (std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
+    seen.push_back(id);
+    const std::string& name = variables[id].name;
+    names += (names.empty() ? "" : ",") + (name.empty() ? "<" + std::to_string(id) + ">" : name);
   }
   return names;
 }
@@ -194,10 +198,10 @@ void Tensor::output(std::ostream& out) const {
 
 void Tensor::outputRegions(std::ostream& out) const {
   if (!valid()) return;
-  const auto* impl = static_cast<const GraphImpl*>(graph());
+  const GraphImpl& impl = ipu_model::GraphOf(*this, "Tensor::output");
   const char* separator = "";
   for (const VariableInterval& r : getVarRegions()) {
-    out << separator << impl->variables[r.var.id()].name << "#" << r.var.id() << r.interval;
+    out << separator << impl.variables[r.var.id()].name << "#" << r.var.id() << r.interval;
     separator = ", ";
   }
 }

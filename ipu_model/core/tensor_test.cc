@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "check.h"
+#include "core/blocks.h"
 #include "core/graph_impl.h"
 #include "core/strides.h"
 #include "poplar/Graph.hpp"
+#include "poplar/Program.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -64,9 +66,54 @@ struct Reference {
   }
 };
 
+// The regions of a list of elements that lie together in memory.
+std::vector<poplar::VariableInterval> RegionsOf(const std::vector<Element>& elements) {
+  std::vector<poplar::VariableInterval> regions;
+  for (const auto& [variable, element] : elements) {
+    const auto e = static_cast<std::size_t>(element);
+    if (!regions.empty() && regions.back().var.id() == variable && regions.back().interval.end() == e) {
+      regions.back().interval = poplar::Interval(regions.back().interval.begin(), e + 1);
+    } else {
+      regions.emplace_back(poplar::VariableRef(variable), poplar::Interval(e, e + 1));
+    }
+  }
+  return regions;
+}
+
+bool SameRegions(const Tensor& tensor, const Reference& reference) {
+  const std::vector<poplar::VariableInterval> wanted = RegionsOf(reference.elements),
+                                              got = tensor.getVarRegions();
+  const std::vector<poplar::Interval> together = tensor.getContiguousRegions();
+  if (got.size() != wanted.size() || together.size() != wanted.size()) return false;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (got[i].var.id() != wanted[i].var.id() || got[i].interval != wanted[i].interval) return false;
+    if (together[i] != poplar::Interval(begin, begin + wanted[i].interval.size())) return false;
+    begin += wanted[i].interval.size();
+  }
+  return tensor.isContiguous() == (wanted.size() <= 1);
+}
+
+// Whether every element is on the tile of its variable's element.
+bool SameTiles(const poplar::Graph& graph, const Tensor& tensor, const Reference& reference) {
+  std::vector<unsigned> tiles(reference.elements.size(), ~0u);
+  const auto mapping = graph.getTileMapping(tensor);
+  for (unsigned tile = 0; tile < mapping.size(); ++tile) {
+    for (const poplar::Interval& i : mapping[tile])
+      std::fill(&tiles[i.begin()], &tiles[i.begin()] + i.size(), tile);
+  }
+  const auto& variables = graph.impl().variables;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const auto& [variable, element] = reference.elements[i];
+    if (tiles[i] != variables[variable].mapping.TileOf(element)) return false;
+  }
+  return true;
+}
+
 bool Same(const Tensor& tensor, const Reference& reference) {
   if (tensor.shape() != reference.shape || ElementsOf(tensor) != reference.elements) return false;
   if (ElementsOf(tensor.aligned()) != reference.elements) return false;
+  if (!SameRegions(tensor, reference)) return false;
   std::set<Element> unique(reference.elements.begin(), reference.elements.end());
   return tensor.containsAliases() == (unique.size() != reference.elements.size());
 }
@@ -77,7 +124,43 @@ void Step(std::mt19937* rng, poplar::Graph* graph, Tensor* tensor, Reference* re
   const std::size_t rank = tensor->rank();
   const unsigned d = static_cast<unsigned>(below(rank));
   Sizes shape = tensor->shape();
-  switch (below(10)) {
+  switch (below(12)) {
+    case 10: {
+      // Any other shape.
+      const std::size_t n = tensor->numElements();
+      std::size_t rest = n;
+      shape.clear();
+      while (rest > 1 && shape.size() < 3) {
+        std::size_t factor = 1 + below(rest);
+        while (rest % factor != 0) ++factor;
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(below(shape.size() + 1)), factor);
+        rest /= factor;
+      }
+      if (n > 0) shape.push_back(rest);
+      if (n == 0) shape = {0, 3};
+      reference->shape = shape;
+      *tensor = tensor->reshape(shape);
+      return;
+    }
+    case 11: {
+      // The tensor between two parts of a transposed view of itself.
+      if (rank < 2 || tensor->numElements() > 100 || shape[0] != shape[1]) return;
+      std::vector<unsigned> permutation(rank);
+      for (unsigned k = 0; k < rank; ++k) permutation[k] = k;
+      std::swap(permutation[0], permutation[1]);
+      const Tensor turned = tensor->dimShuffle(permutation);
+      const std::size_t n = shape[0], cut = below(n + 1);
+      *tensor = poplar::concat({turned.slice(0, cut, 0), *tensor, turned.slice(cut, n, 0)}, 0);
+      const Reference old = *reference;
+      shape[0] = 2 * n;
+      *reference = old.Map(shape, [&](Sizes i) {
+        const bool own = i[0] >= cut && i[0] < cut + n;
+        if (i[0] >= cut) i[0] -= own ? cut : n;
+        if (!own) std::swap(i[0], i[1]);
+        return i;
+      });
+      return;
+    }
     case 0: {
       if (rank == 0) return;
       const std::size_t b = below(shape[d] + 1), e = b + below(shape[d] - b + 1);
@@ -126,6 +209,7 @@ void Step(std::mt19937* rng, poplar::Graph* graph, Tensor* tensor, Reference* re
       Sizes second = shape;
       second[d] = below(3);
       Tensor other = graph->addVariable(poplar::INT, second, "other");
+      poputil::mapTensorLinearly(*graph, other, 1, 1);
       Reference all = *reference;
       const std::size_t first = shape[d];
       const Reference o{second, ElementsOf(other)};
@@ -183,10 +267,12 @@ TEST(RandomViewsReferToTheRightElements) {
     poplar::Graph graph = NewGraph();
     const Sizes shape = {1 + rng() % 4, 1 + rng() % 4, 1 + rng() % 6};
     Tensor tensor = graph.addVariable(poplar::INT, shape, "x");
+    poputil::mapTensorLinearly(graph, tensor, 1, 1);
     Reference reference{shape, ElementsOf(tensor)};
-    for (int step = 0; step < 8; ++step) {
+    for (int step = 0; step < 10; ++step) {
       Step(&rng, &graph, &tensor, &reference);
       CHECK(Same(tensor, reference));
+      if (step % 3 == 0) CHECK(SameTiles(graph, tensor, reference));
       ipu_model::View view;
       const bool one = tensor.asView(&view);
       (one ? strided : pieces) += 1;
@@ -213,6 +299,83 @@ TEST(StridedViewsStayStrided) {
   CHECK(x.expand({0, 3}).broadcast(7, 0).asView(&view));
   CHECK(view.shape == (ipu_model::Shape{7, 4, 6, 5, 1}));
   CHECK_EQ(view.strides[0], 0);
+}
+
+// How much memory and time a view takes is how many blocks it has.
+TEST(ViewsHaveFewBlocks) {
+  poplar::Graph graph = NewGraph();
+  // Groups of channels that are merged: {groups, batch, height, width, 16} as {batch, 16 * groups, height,
+  // width}.
+  const Tensor grouped = graph.addVariable(poplar::HALF, {1000, 64, 100, 22, 16}, "x");
+  const Tensor merged = grouped.dimShuffle({1, 0, 4, 2, 3}).reshape({64, 16000, 100, 22});
+  CHECK_EQ(merged.blocks().size(), 1u);
+  CHECK_EQ(merged.slice(7, 8, 1).blocks().size(), 1u);
+  CHECK_EQ(merged.slice(32, 64, 1).flatten().slice(0, 70400).blocks().size(), 1u);
+  CHECK_EQ(merged.dimShuffle({0, 2, 3, 1}).reverse(3).subSample(2, 3).blocks().size(), 1u);
+  CHECK_EQ(merged.dimShuffle({0, 2, 3, 1}).reshape({64 * 2200, 16000}).slice(5, 70, 0).blocks().size(), 1u);
+  CHECK(merged.slice(8, 40, 1).blocks().size() <= 4u);  // not along the groups
+  CHECK_EQ(poplar::concat({merged, merged, merged}, 1).blocks().size(), 3u);
+  CHECK_EQ(poplar::concat({merged.slice(0, 16, 1), merged.slice(16, 48, 1)}, 1).blocks().size(), 1u);
+  // Columns of several variables, flattened and taken apart again.
+  std::vector<Tensor> columns;
+  for (int i = 0; i < 100; ++i) columns.push_back(graph.addVariable(poplar::FLOAT, {4096, 16}, "column"));
+  const Tensor matrix = poplar::concat(columns, 1);
+  CHECK_EQ(matrix.blocks().size(), 100u);
+  CHECK_EQ(matrix.flatten().reshape({64, 64, 1600}).dimShuffle({1, 0, 2}).blocks().size(), 100u);
+  CHECK_EQ(matrix.flatten().slice(1600, 16000).blocks().size(), 100u);
+  CHECK_EQ(matrix.flatten().slice(16, 32).blocks().size(), 1u);
+  CHECK_EQ(matrix.getVarRegions().size(), 409600u);
+  // A block of it in other dimensions.
+  CHECK_EQ(matrix.reshape({4096, 100, 16}).slice(3, 5, 1).blocks().size(), 2u);
+}
+
+TEST(AliasesOfLongRowsAreFound) {
+  std::mt19937 rng(3);
+  int disjoint = 0, aliased = 0;
+  for (int round = 0; round < 200; ++round) {
+    poplar::Graph graph = NewGraph();
+    const Tensor x = graph.addVariable(poplar::INT, {12, 200}, "x");
+    std::vector<Tensor> parts;
+    for (std::size_t row = 0; row < 12; row += 3) {
+      const std::size_t begin = rng() % 150, end = begin + 10 + rng() % 40, rows = 1 + rng() % 3;
+      parts.push_back(x.slice({row, begin}, {row + rows, end}).flatten());
+      if (rng() % 4 == 0) parts.push_back(x.slice({row, end}, {row + rows, 200}).reverse(1).flatten());
+    }
+    const std::size_t again = rng() % 12, first = rng() % 180;
+    if (round % 4 != 0) parts.push_back(x[again].slice(first, first + 20));
+    const Tensor all = poplar::concat(parts);
+    const std::vector<Element> elements = ElementsOf(all);
+    const bool twice = std::set<Element>(elements.begin(), elements.end()).size() != elements.size();
+    CHECK_EQ(all.containsAliases(), twice);
+    (twice ? aliased : disjoint) += 1;
+  }
+  CHECK(disjoint > 50);
+  CHECK(aliased > 20);
+}
+
+TEST(TensorsKnowTheirGraph) {
+  // The second graph is often where the first one was.
+  for (int round = 0; round < 20; ++round) {
+    Tensor old;
+    {
+      poplar::Graph graph = NewGraph();
+      old = graph.addVariable(poplar::FLOAT, {4}, "x");
+      graph.setTileMapping(old, 0);
+    }
+    poplar::Graph graph = NewGraph();
+    const Tensor own = graph.addVariable(poplar::FLOAT, {4}, "y");
+    graph.setTileMapping(own, 0);
+    CHECK(old != own);
+    CHECK(old.slice(1, 3).reverse(0).numElements() == 2u);
+    CHECK_THROWS(poplar::control_program_error, poplar::program::Copy(old, own));
+    CHECK_THROWS(poplar::control_program_error, poplar::program::Copy(own, old));
+    CHECK_THROWS(poplar::poplar_error, poplar::concat(old, own));
+    CHECK_THROWS(poplar::poplar_error, graph.setInitialValue(old, 1.0f));
+    CHECK_THROWS(poplar::poplar_error, graph.setTileMapping(old, 0));
+    CHECK_THROWS(poplar::poplar_error, graph.getTileMapping(old));
+    CHECK_THROWS(poplar::poplar_error, graph.clone(old));
+    CHECK_THROWS(poplar::poplar_error, old.containsConstant());
+  }
 }
 
 TEST(MisuseThrowsWithShapes) {

@@ -17,7 +17,7 @@ struct Block {
   std::vector<std::uint32_t> successors;
 };
 
-std::vector<Block> Blocks(const HostCode& host, std::uint32_t begin, std::uint32_t end) {
+std::vector<Block> BlocksOf(const HostCode& host, std::uint32_t begin, std::uint32_t end) {
   std::vector<std::vector<std::uint32_t>> targets(end - begin);
   std::vector<bool> leader(end - begin + 1, false);
   std::map<std::uint32_t, std::vector<std::uint32_t>> return_sites;  // by slot
@@ -93,7 +93,7 @@ std::vector<std::vector<VariableAccess>> Accesses(const CompiledProgram& program
     std::vector<View> views;
   };
   std::map<VariableId, Partial> partial;
-  const std::vector<Block> blocks = Blocks(host, begin, end);
+  const std::vector<Block> blocks = BlocksOf(host, begin, end);
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     for (std::uint32_t i = blocks[b].begin; i < blocks[b].end; ++i) {
       std::vector<VariableAccess>& here = accesses[i - begin];
@@ -170,7 +170,7 @@ ProgramLiveness AnalyseLiveness(const CompiledProgram& program, const HostCode& 
                                 std::uint32_t end, const std::vector<std::vector<VariableAccess>>& accesses,
                                 const std::vector<bool>& live_at_exit) {
   const std::size_t num_variables = program.variables.size(), words = (num_variables + 63) / 64;
-  const std::vector<Block> blocks = Blocks(host, begin, end);
+  const std::vector<Block> blocks = BlocksOf(host, begin, end);
   Bits exit(words, 0);
   for (VariableId v = 0; v < num_variables; ++v) {
     if (live_at_exit[v]) Set(&exit, v);

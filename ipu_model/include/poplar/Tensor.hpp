@@ -22,8 +22,10 @@
 #include "poplar/VariableRef.hpp"
 
 namespace ipu_model {
-struct View;  // core/box.h
-}
+struct View;    // core/box.h
+class Blocks;   // core/blocks.h
+struct Tiling;  // core/tiling.h
+}  // namespace ipu_model
 
 namespace poplar {
 
@@ -109,44 +111,38 @@ class Tensor {
   friend bool operator!=(const Tensor& a, const Tensor& b) { return !a.equals(b); }
 
 #ifndef POPLAR_API_ONLY
-  // Internals of the model, not part of Poplar: core/tensor_data.h declares the types.
+  // Internals of the model, not part of Poplar: the headers in core/ declare the types.
   //
   // The views whose elements, view after view, are the tensor's elements in row-major order; independent of
   // shape(). Operations directly take a tensor that is one strided view over shape().
   std::vector<ipu_model::View> pieces() const;
   // True, and *view filled with strides over shape(), when the tensor is one strided view.
   bool asView(ipu_model::View* view) const;
-  struct Block;
-  // The tensor's elements in row-major order over layout(), which has as many elements as shape(). A reshape
-  // that no strides express leaves the layout as it was.
+  // The tensor's elements in row-major order over layout(), which has as many elements as shape(). It is a
+  // refinement of the shape, or what it was before a reshape that would need more blocks.
   const std::vector<std::int64_t>& layout() const;
-  const std::vector<Block>& blocks() const;
+  const ipu_model::Blocks& blocks() const;
+  const ipu_model::Tiling& tiling() const;
   // The same elements with layout() equal to shape(), in as many blocks as that needs.
   Tensor aligned() const;
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,
                            const void* graph);
-  // The ipu_model::GraphImpl that owns the variables; the tensor does not keep it alive.
+  // The ipu_model::GraphImpl that owns the variables; null when it is gone.
   const void* graph() const;
   // The same with this type, of the same representation, and this metadata.
   Tensor withType(const Type& type, const Tensor& metadata) const;
 #endif
 
  private:
-#ifdef POPLAR_API_ONLY
-  struct Block;
-#endif
   bool constantNumber(double* number, std::int64_t* integer) const;
   bool equals(const Tensor& other) const;
   friend Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension);
   struct Data;
   explicit Tensor(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
   const Data& data() const;
-  // A tensor whose layout is its shape.
-  static Tensor make(Type type, const void* graph, std::vector<std::int64_t> shape,
-                     std::vector<Block> blocks);
-  // The same with this tensor's type and graph.
-  Tensor withBlocks(std::vector<std::int64_t> shape, std::vector<Block> blocks) const;
+  // The same with another shape and tiling.
+  Tensor with(std::vector<std::int64_t> shape, ipu_model::Tiling tiling) const;
   void CheckDim(const char* method, unsigned dimension) const;
 
   std::shared_ptr<const Data> data_;  // never changes, so that copies share it; null: not valid()

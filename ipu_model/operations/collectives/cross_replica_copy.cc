@@ -21,6 +21,7 @@ CrossReplicaCopy::CrossReplicaCopy(const Tensor& src, const Tensor& dst,
   };
   if (!src.valid() || !dst.valid()) fail("a tensor is empty (default-constructed)");
   auto* const graph = static_cast<ipu_model::GraphImpl*>(const_cast<void*>(src.graph()));
+  if (graph == nullptr) fail("the graph of the tensor is gone");
   if (dst.graph() != graph) fail("the tensors are of different graphs");
   if (src.numElements() != dst.numElements() || src.elementType() != dst.elementType()) {
     fail(src.elementType().toString() + src.shapeToString() +
