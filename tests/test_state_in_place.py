@@ -372,11 +372,7 @@ def test_state_that_every_trip_transposes_is_not_its_own_storage(mode):
     check(program, array(5, 5), array(5, seed=1), mode=mode)
 
 
-# A small mask of all rows is computed whole; the gradient of a state, read by a static slice, is not yet in place.
-GROWING = {"row_where_the_state_is_small", "gradient_of_rows_of_the_state"}
-
-
-@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - GROWING))
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_cost_does_not_grow_with_what_is_not_touched(name):
     program = PROGRAMS[name]
     costs, state_bytes = [], []

@@ -10,6 +10,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import cost
@@ -102,7 +103,7 @@ def compile(
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     inputs, outputs = sharding_fields(module)
-    executable = _ipu.Executable(
+    described: dict[str, Any] = dict(
         name=module.name,
         fingerprint=digest.hexdigest(),
         target=f"{ipu.version}:{ipu.num_tiles}",
@@ -113,7 +114,6 @@ def compile(
             )
         ],
         outputs=[_ipu.OutputSpec(**fields, **own) for fields, own in zip(signature.outputs(), outputs, strict=True)],
-        poplar_executable=compiled.serialize(),
         main_program=0,
         mlir=shown_program(module),
         cost=_cost(module, compiled),
@@ -126,7 +126,9 @@ def compile(
     module.release()
     if format not in HLO_FORMATS:
         reuse_context(parsed, len(program))
-    return executable
+    # What follows copies the constants, so let those go first that the stages have of their own.
+    del parsed, result, built, module, signature
+    return _ipu.Executable(poplar_executable=compiled.serialize(), **described)
 
 
 @collector_paused()

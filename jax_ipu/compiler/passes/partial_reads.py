@@ -8,17 +8,19 @@ any number of ops. All values are exactly those of the elements that are read.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.positions import read_of_iota, read_of_update
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.passes.windows import READS, Spread, Window
-from jax_ipu.compiler.types import num_elements
+from jax_ipu.compiler.types import Shape, num_elements
 
 # A read at run time costs about as much as an elementwise op on this number of elements.
 LARGE = 1 << 16
 _MAX_READS = 4
+_MAX_ROUNDS = 4
 _UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "pad"))
 
 
@@ -32,12 +34,15 @@ def _run_block(block: Block) -> None:
         for region in op.regions:
             if op.name in ("while", "ipu.repeat", "if", "case"):
                 _run_block(region)
-    local = set(block.ops)
-    replaced: dict[Op, list[Op]] = {}
-    for op in reversed(block.ops):
-        if len(op.results) == 1 and op.result.users and _is_read_in_parts(op, local):
-            _move_reads(op, local, replaced)
-    if replaced:
+    # A read of a broadcast may be one of a view, which is not among the ops that were visited.
+    for _ in range(_MAX_ROUNDS):
+        local = set(block.ops)
+        replaced: dict[Op, list[Op]] = {}
+        for op in reversed(block.ops):
+            if len(op.results) == 1 and op.result.users and _is_read_in_parts(op, local):
+                _move_reads(op, local, replaced)
+        if not replaced:
+            return
         block.ops = [kept for op in block.ops for kept in _flat(op, replaced)]
 
 
@@ -64,6 +69,10 @@ def _is_read_in_parts(op: Op, local: set[Op]) -> bool:
         return False
     if op.name in ("iota", "broadcast_in_dim"):
         return True
+    if op.name == "reshape":
+        return _without_units(op.result.shape) == _without_units(op.operands[0].shape) and _is_computed(op)
+    if op.name == "slice":
+        return all(_reads_lines(op, user) for user in users)
     if op.name in _UPDATES:
         return size >= LARGE
     if not is_elementwise(op):
@@ -71,6 +80,31 @@ def _is_read_in_parts(op: Op, local: set[Op]) -> bool:
     moving = sum(1 for user in users if user.name != "slice")
     more = moving * (sum(1 for operand in op.operands if _takes_a_read(operand)) - 1)
     return more <= 0 or (size >= LARGE and 16 * read <= size)
+
+
+def _without_units(shape: Shape) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def _is_computed(view: Op) -> bool:
+    """Whether the operand of a view is worth reading in parts: views of a tensor that is there cost nothing."""
+    op = view.operands[0].op
+    return op is not None and len(op.results) == 1 and op.name != "constant"
+
+
+def _reads_lines(op: Op, read: Op) -> bool:
+    """Whether the read of a slice begins, along every dimension that is cut, where the slice does, and has all of it.
+
+    Then it is a slice of a read, which finds the rows of a state where they lie.
+    """
+    if read.name == "slice":
+        return False
+    window = Window.of_read(read)
+    whole = op.operands[0].shape
+    for d, (n, extent) in enumerate(zip(op.result.shape, whole, strict=True)):
+        if n != extent and (op.attrs["strides"][d] != 1 or window.sizes[d] != n):
+            return False
+    return window.name == "dynamic_slice" or not window.attrs["dimension_numbers"]["operand_batching_dims"]
 
 
 def _takes_a_read(value: Value) -> bool:
@@ -109,8 +143,34 @@ def _read(op: Op, window: Window, read: Op, rewriter: Rewriter) -> Value | None:
         return window.read_spread(Spread.of(op.result, rewriter), rewriter)
     if op.name in _UPDATES:
         return read_of_update(op, window, rewriter)
+    if op.name == "reshape":
+        same = window.of_units(op.operands[0].shape, rewriter)
+        return None if same is None else rewriter.reshape(same.read(op.operands[0], rewriter), window.shape)
+    if op.name == "slice":
+        return _slice_of_read(op, window, rewriter)
     parts = [_part(operand, window, rewriter) for operand in op.operands]
     return rewriter.emit(op.name, parts, read.result.shape, op.result.dtype, dict(op.attrs))
+
+
+def _slice_of_read(op: Op, window: Window, rewriter: Rewriter) -> Value | None:
+    """What the window reads of a slice, read from the whole along the dimensions that are cut."""
+    whole = op.operands[0].shape
+    cut = [d for d, n in enumerate(op.result.shape) if n != whole[d]]
+    sizes = tuple(whole[d] if d in cut else n for d, n in enumerate(window.sizes))
+    begins, shape = [0] * len(window.shape), list(window.shape)
+    if window.name == "gather":
+        numbers = dict(window.attrs["dimension_numbers"])
+        places = dict(zip(window.inner_dims(), numbers["offset_dims"], strict=True))
+        if any(d not in places for d in cut):
+            return None
+    else:
+        places = {d: d for d in range(len(whole))}
+    for d in cut:
+        begins[places[d]], shape[places[d]] = op.attrs["start_indices"][d], whole[d]
+    attrs = {**window.attrs, "slice_sizes": sizes}
+    lines = replace(window, operand=whole, shape=tuple(shape), attrs=attrs).read(op.operands[0], rewriter)
+    ends = tuple(b + n for b, n in zip(begins, window.shape, strict=True))
+    return rewriter.slice(lines, tuple(begins), ends)
 
 
 def _part(value: Value, window: Window, rewriter: Rewriter) -> Value:

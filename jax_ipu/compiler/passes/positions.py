@@ -126,22 +126,73 @@ def read_of_update(op: Op, window: Window, rewriter: Rewriter) -> Value | None:
     offsets: list[int | Value] = []
     tests: list[Value] = []
     sizes = _window_sizes(window)
-    for extent, size, begin, other, start in zip(window.operand, sizes, read, update.shape, at, strict=True):
+    lines: list[Value] = []
+    for d, (extent, size, begin, other, start) in enumerate(
+        zip(window.operand, sizes, read, update.shape, at, strict=True)
+    ):
+        if other == 1 < min(size, extent):
+            place = _placed(start, extent - 1, op.name == "scatter", tests, rewriter)
+            if place is None or _misses(place, begin, size, extent):
+                return _base(op, window, rewriter)
+            lines.append(_line(begin, place, d, extent, sizes, rewriter))
+            offsets.append(0)
+            continue
         offset = _offset(extent, size, begin, other, start, op.name == "scatter", tests, rewriter)
         if offset is None:
             return None
         if offset == _MISS:
             return _base(op, window, rewriter)
         offsets.append(offset)
-    part = _part(update, offsets, sizes, rewriter)
-    part = rewriter.reshape(part, window.shape)
-    if not tests:
+    part = _part(update, offsets, tuple(map(min, sizes, update.shape)), rewriter)
+    part = rewriter.reshape(_stretched(part, sizes, rewriter), window.shape)
+    hits = [rewriter.reshape(line, window.shape) for line in lines]
+    if tests:
+        hits.append(rewriter.broadcast(_all(tests, rewriter), window.shape, ()))
+    if not hits:
         return part
+    return rewriter.elementwise("select", _all(hits, rewriter), part, _base(op, window, rewriter), dtype=part.dtype)
+
+
+def _all(tests: list[Value], rewriter: Rewriter) -> Value:
     test = tests[0]
-    for other_test in tests[1:]:
-        test = rewriter.elementwise("and", test, other_test)
-    hit = rewriter.broadcast(test, window.shape, ())
-    return rewriter.elementwise("select", hit, part, _base(op, window, rewriter), dtype=part.dtype)
+    for other in tests[1:]:
+        test = rewriter.elementwise("and", test, other)
+    return test
+
+
+def _placed(start: _Start, room: int, drops: bool, tests: list[Value], rewriter: Rewriter) -> _Start | None:
+    """Where an update of one element lies; None where it is left out. Adds what must hold at run time."""
+    if isinstance(start, int):
+        return None if drops and not 0 <= start <= room else max(0, min(start, room))
+    if drops:
+        tests.append(_is_inside(_wrapped(start, rewriter), room, rewriter))
+    return start
+
+
+def _misses(place: _Start, begin: _Start, size: int, extent: int) -> bool:
+    """Whether a position is known to be outside of a window."""
+    if not isinstance(place, int) or not isinstance(begin, int):
+        return False
+    return not 0 <= place - max(0, min(begin, extent - size)) < size
+
+
+def _line(begin: _Start, place: _Start, dim: int, extent: int, sizes: Shape, rewriter: Rewriter) -> Value:
+    """Which elements of a window of these sizes, from `begin` on, are at the position `place` of a dimension."""
+    first, at = (
+        rewriter.full((), "s32", max(0, min(i, room))) if isinstance(i, int) else _position(i, room, "s32", rewriter)
+        for i, room in ((begin, extent - sizes[dim]), (place, extent - 1))
+    )
+    counted = rewriter.emit("iota", (), sizes, "s32", {"iota_dimension": dim})
+    offset = rewriter.broadcast(rewriter.elementwise("subtract", at, first), sizes, ())
+    return _compare("EQ", counted, offset, rewriter)
+
+
+def _stretched(part: Value, sizes: Shape, rewriter: Rewriter) -> Value:
+    """`part` in every element along the dimensions in which it has one."""
+    kept = tuple(d for d, (n, size) in enumerate(zip(part.shape, sizes, strict=True)) if n == size)
+    if len(kept) == len(sizes):
+        return part
+    return rewriter.broadcast(rewriter.reshape(part, tuple(sizes[d] for d in kept)), sizes, kept)
 
 
 _MISS = -1

@@ -141,6 +141,48 @@ class Window:
         pairs = zip(numbers["operand_batching_dims"], numbers["start_indices_batching_dims"], strict=True)
         return {operand: batch[along.index(i)] for operand, i in pairs}
 
+    def of_units(self, shape: Shape, rewriter: Rewriter) -> Window | None:
+        """The same window of a tensor of this shape, which differs in dimensions of one element.
+
+        Its result differs in such dimensions, too. None where an index is along such a dimension.
+        """
+        kept, places = ([d for d, n in enumerate(dims) if n != 1] for dims in (self.operand, shape))
+        if [self.operand[d] for d in kept] != [shape[d] for d in places]:
+            return None
+        moved = dict(zip(places, kept, strict=True))  # dimension of the other tensor -> dimension of this one
+        if self.name == "slice":
+            begins, ends, strides = (
+                tuple(self.attrs[k][moved[d]] if d in moved else unit for d in range(len(shape)))
+                for k, unit in (("start_indices", 0), ("limit_indices", 1), ("strides", 1))
+            )
+            taken = tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, strides, strict=True))
+            taken_from = {"start_indices": begins, "limit_indices": ends, "strides": strides}
+            return Window("slice", shape, taken, (), taken_from)
+        sizes = tuple(self.sizes[moved[d]] if d in moved else 1 for d in range(len(shape)))
+        if self.name == "dynamic_slice":
+            dtype = self.indices[0].dtype if self.indices else "s32"
+            starts = [self.indices[moved[d]] if d in moved else rewriter.full((), dtype, 0) for d in range(len(shape))]
+            return Window("dynamic_slice", shape, sizes, tuple(starts), {"slice_sizes": sizes})
+        numbers: dict[str, Any] = dict(self.attrs["dimension_numbers"])
+        if any(d not in kept for k in ("operand_batching_dims", "start_index_map") for d in numbers[k]):
+            return None
+        back = dict(zip(kept, places, strict=True))
+        # The dimensions of the result: those of the other tensor that lie there, and None for those of the windows.
+        lying: list[int | None] = [None] * len(self.shape)
+        for d, place in zip(self.inner_dims(), numbers["offset_dims"], strict=True):
+            lying[place] = back.get(d, -1)
+        extents = [(d, n) for d, n in zip(lying, self.shape, strict=True) if d != -1]
+        for unit in (d for d in range(len(shape)) if d not in moved):
+            before = [i for i, (d, _) in enumerate(extents) if d is not None and d < unit]
+            after = [i for i, (d, _) in enumerate(extents) if d is not None and d > unit]
+            extents.insert(before[-1] + 1 if before else after[0] if after else len(extents), (unit, 1))
+        numbers["offset_dims"] = tuple(i for i, (d, _) in enumerate(extents) if d is not None)
+        numbers["collapsed_slice_dims"] = tuple(back[d] for d in numbers["collapsed_slice_dims"] if d in back)
+        for k in ("operand_batching_dims", "start_index_map"):
+            numbers[k] = tuple(back[d] for d in numbers[k])
+        attrs: dict[str, Any] = {**self.attrs, "dimension_numbers": numbers, "slice_sizes": sizes}
+        return replace(self, operand=shape, shape=tuple(n for _, n in extents), attrs=attrs)
+
     def _gathered(self, value: Value, dims: Shape, rewriter: Rewriter) -> Value:
         numbers, sizes, (indices,) = self.attrs["dimension_numbers"], self.sizes, self.indices
         collapsed, offsets = numbers["collapsed_slice_dims"], numbers["offset_dims"]
