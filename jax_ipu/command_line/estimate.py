@@ -13,7 +13,18 @@ from typing import Any
 
 from jax_ipu import environment
 from jax_ipu.command_line import programs
-from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, add_json, coloured, failed, print_json
+from jax_ipu.command_line.output import (
+    CHIP,
+    FAILED,
+    INVALID,
+    NO,
+    OK,
+    UsageError,
+    add_json,
+    coloured,
+    failed,
+    print_json,
+)
 from jax_ipu.compiler.tables import text_table
 from jax_ipu.config import Config
 
@@ -26,7 +37,7 @@ def add_commands(commands: Any) -> None:
         commands, "estimate", "say whether a program fits on an IPU and what a call costs", _estimate
     )
     estimate.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
-    estimate.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    estimate.add_argument("--target", help=CHIP)
     estimate.add_argument("--batch", type=positive, help="the size of the batch")
     estimate.add_argument("--top", type=int, default=10, help="how many operations to print (10)")
 
@@ -39,7 +50,7 @@ def add_commands(commands: Any) -> None:
 
     largest = add_command(commands, "largest-batch", "find the largest batch with which a program fits", _largest_batch)
     largest.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
-    largest.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    largest.add_argument("--target", help=CHIP)
     largest.add_argument("--start", type=positive, default=64, help="the first batch to try (64)")
     largest.add_argument("--multiple-of", type=positive, default=1, help="only try multiples of this (1)")
     largest.add_argument("--limit", type=positive, default=1 << 20, help=f"the largest batch to try ({1 << 20})")

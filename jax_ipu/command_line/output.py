@@ -8,7 +8,11 @@ import os
 import sys
 from typing import Any, TextIO
 
+from jax_ipu.config import MODEL_VERSIONS
+
 OK, NO, INVALID, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+# The help of --target.
+CHIP = f"a chip ({', '.join(MODEL_VERSIONS)}), or chip:tiles; the configured one"
 
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 

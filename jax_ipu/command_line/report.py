@@ -10,7 +10,7 @@ from typing import Any
 
 from jax_ipu.command_line import programs
 from jax_ipu.command_line.estimate import add_command, positive
-from jax_ipu.command_line.output import NO, OK, UsageError, coloured, print_json
+from jax_ipu.command_line.output import CHIP, NO, OK, UsageError, coloured, print_json
 
 _SUFFIXES = (".html", ".json")
 
@@ -21,7 +21,7 @@ def add_commands(commands: Any) -> None:
     report = add_command(commands, "report", text, _report)
     saved = "; or a report that was written as .json, for its page"
     report.add_argument("what", metavar="PROGRAM", help=programs.WHAT + saved)
-    report.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    report.add_argument("--target", help=CHIP)
     report.add_argument("--batch", type=positive, help="the size of the batch")
     profile = "what jax.profiler.trace wrote while the program ran (a folder or .xplane.pb): adds the host's timeline"
     report.add_argument("--profile", metavar="PATH", help=profile)

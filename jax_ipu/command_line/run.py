@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jax_ipu.command_line.output import INVALID, add_json, coloured, failed, print_json
+from jax_ipu.command_line.output import CHIP, INVALID, add_json, coloured, failed, print_json
 from jax_ipu.command_line.usage import ProcessUse, kept, run_folder
 from jax_ipu.compiler.tables import Row, bytes_text, seconds_text, text_table
 
@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
         description=f"{text.capitalize()}. The exit code is that of the program; the summary is on standard error.",
         usage="jax-ipu run [options] (SCRIPT | -m MODULE) [ARGUMENT ...]",
     )
-    run.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    run.add_argument("--target", help=CHIP)
     run.add_argument("--num-ipus", type=int, metavar="N", help="how many IPUs the program has; the configured number")
     run.add_argument("--report-dir", metavar="FOLDER", help="where reports are written (ipu_reports/NAME-TIME)")
     run.add_argument("--no-report", action="store_true", help="write no reports")

@@ -107,7 +107,7 @@ def report(
             question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
             found = savings(question, program, compilation, Report(data).estimate)
         else:
-            found = [not_tried()]
+            found = not_tried(data)
         data["insights"] = by_severity(found + data["insights"] if advice else data["insights"] + found)
         if compilation.built is not None:
             compilation.built.module.release()
@@ -124,7 +124,7 @@ def report(
 def report_of(compilation: Compilation) -> Report:
     """The report of a compilation that has ended."""
     data = _data_of(compilation)
-    data["insights"] = by_severity([*data["insights"], not_tried()])
+    data["insights"] = by_severity([*data["insights"], *not_tried(data)])
     return Report(data)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jax_ipu.compiler.tables import bytes_text, percent_text
@@ -67,16 +67,20 @@ def by_severity(found: list[Insight]) -> list[Insight]:
     return sorted(found, key=lambda one: order[one["severity"]])
 
 
-def not_tried() -> Insight:
-    """That nothing but the program itself was compiled."""
-    return insight(
-        "alternatives",
-        "advice",
-        "Alternatives were not tried",
-        "Only the program itself was compiled, so what other batches, types and options would save is not known.",
-        "jax_ipu.report(..., advice=True) compiles them and says what each saves; that takes as long as about eight "
-        "compilations.",
-    )
+def not_tried(data: Mapping[str, Any]) -> list[Insight]:
+    """That nothing but the program itself was compiled. Of one that does not fit, its reason says what was tried."""
+    if not data["program"]["fits"]:
+        return []
+    return [
+        insight(
+            "alternatives",
+            "advice",
+            "Alternatives were not tried",
+            "Only the program itself was compiled, so what other batches, types and options would save is not known.",
+            "jax_ipu.report(..., advice=True) compiles them and says what each saves; that takes as long as about "
+            "eight compilations.",
+        )
+    ]
 
 
 def expanded(array: Any) -> list[Any]:
@@ -169,9 +173,10 @@ def _histogram(data: dict[str, Any]) -> Iterator[Insight]:
     counts = [0] * _BINS
     for bytes_ in total:
         counts[(bytes_ - low) // width] += 1
+    bounds = [(bytes_text(low + i * width), bytes_text(low + (i + 1) * width)) for i in range(_BINS)]
     parts = [
-        f"{bytes_text(low + i * width)} to {bytes_text(low + (i + 1) * width)}: {count}"
-        for i, count in enumerate(counts)
+        f"{start if start == end else f'{start} to {end}'}: {count}"
+        for (start, end), count in zip(bounds, counts, strict=True)
         if count
     ]
     one = insight("histogram", "info", "How full the tiles are", "Tiles by their fullest moment: " + "; ".join(parts))
@@ -260,7 +265,9 @@ def _late_freed(data: dict[str, Any]) -> Iterator[Insight]:
     yield insight(
         "late freed",
         "info",
-        f"{len(late)} variables keep their memory after the last step that reads them",
+        f"{len(late)} variables keep their memory after the last step that reads them"
+        if len(late) > 1
+        else "A variable keeps its memory after the last step that reads it",
         "Largest: " + texts + ". Loops keep what the next trip reads, and operations keep operands until they end.",
         variables=[v["id"] for v in shown],
     )
@@ -310,7 +317,8 @@ def _limits(data: dict[str, Any]) -> Iterator[Insight]:
     if host:
         detail += " The host link takes longer than the program: more so if arguments are new in each call."
     verb = "take" if name == "IPU-Links" else "takes"
-    title = f"{name if name == 'IPU-Links' else name.capitalize()} {verb} most of the time"
+    part = "most" if 2 * parts[name] > e["cycles"] else "the largest part"
+    title = f"{name if name == 'IPU-Links' else name.capitalize()} {verb} {part} of the cycles"
     yield insight("limit", "info", title, detail, action)
 
 
