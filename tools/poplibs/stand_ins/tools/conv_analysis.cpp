@@ -14,6 +14,8 @@ namespace {
 
 }  // namespace
 
+void updateDetailedPlanCosts(bool, bool, poplin::internal::DetailedPlanCosts&) { Refuse(); }
+
 MeasuredPlanCosts getMeasuredCosts(const std::string&, const std::string&, size_t, size_t, bool, bool, bool) {
   Refuse();
 }
