@@ -25,4 +25,6 @@ void compareCosts(const std::string&, const poplin::internal::DetailedPlanCosts&
   Refuse();
 }
 
+void getSimulatedCosts(const std::string&, unsigned, bool, bool, bool) { Refuse(); }
+
 }  // namespace amp
