@@ -5,8 +5,9 @@
 SOURCE is a Git checkout of github.com/graphcore/poplibs; BUILD a CMake build of this project with the target
 `ipu_model`; the package jax_ipu of the same build is installed. In FOLDER are the objects, libraries and results. The
 steps are headers, objects, libraries, codelets, tests and report; the last writes docs/poplibs_conformance.md. The step
-compare, which only runs when it is named, runs operations by PopLibs and by our own library, and writes the table of
-both in docs/model_accuracy.md.
+check, which only runs when it is named, fails for a test that failed and has no cause in tools/poplibs/report.py; so
+does compare, which runs operations by PopLibs and by our own library, and writes the table of both in
+docs/model_accuracy.md.
 
 A run may be interrupted: the same command again does what is missing. A test is run again when the library of the
 model, PopLibs' libraries or their codelets have changed since, and when it did not end in a shorter time than --seconds
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import sys
 
 from poplibs import build, compare, ctests, report
 from poplibs.workspace import CODELET_LIBRARIES, Workspace
@@ -48,8 +50,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="when the last test may begin")
     parser.add_argument("steps", nargs="*", default=STEPS)
     arguments = parser.parse_args()
-    if unknown := set(arguments.steps) - {*STEPS, "compare"}:
-        parser.error(f"there is no step {', '.join(sorted(unknown))}: {', '.join(STEPS)}, compare")
+    if unknown := set(arguments.steps) - {*STEPS, "compare", "check"}:
+        parser.error(f"there is no step {', '.join(sorted(unknown))}: {', '.join(STEPS)}, check, compare")
     space = Workspace(arguments.poplibs.resolve(), arguments.build.resolve(), arguments.work.resolve(), arguments.jobs)
     for step in arguments.steps:
         if step == "tests":
@@ -61,6 +63,9 @@ def main() -> None:
                 build.codelets(space, library)
         elif step == "report":
             report.write(space)
+        elif step == "check":
+            if failed := report.unexplained(space):
+                sys.exit(f"{len(failed)} tests failed without a known cause:\n    " + "\n    ".join(failed))
         elif step == "compare":
             compare.compare(space, arguments.only)
         else:

@@ -13,6 +13,7 @@
 #include "core/target_model.h"
 #include "core/tensor_data.h"
 #include "core/vertex_estimate.h"
+#include "ipu_model/Log.hpp"
 #include "kernels/vector/convert.h"
 #include "poplar/exceptions.hpp"
 
@@ -339,13 +340,22 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
       }
     }
     poplar::VertexPerfEstimate estimate;
-    if (const auto estimator = graph->perf_estimators.find(type.name); state.estimate.has_value()) {
+    const auto estimator = graph->perf_estimators.find(type.name);
+    if (state.estimate.has_value()) {
       estimate = *state.estimate;
     } else if (estimator != graph->perf_estimators.end()) {
       estimate = estimator->second(IntrospectorOf(state), graph->target);
-    } else {
-      estimate.cycles = EstimateCycles(target, *state.library, type, vertex.edges, &vertex.cycle_source);
     }
+    // An estimator whose numbers wrap for sizes that it was not made for knows nothing of the vertex.
+    const bool wraps = !state.estimate.has_value() && !IsPossibleEstimate(estimate.cycles, estimate.flops);
+    if (wraps) {
+      Log(LogModule::kGraph, LogLevel::kWarn,
+          "the estimator of '" + std::string(type.name) + "' returns " + std::to_string(estimate.cycles) +
+              " cycles and " + std::to_string(estimate.flops) + " FLOPs; its loops are counted instead");
+      estimate = {};
+    }
+    if (wraps || (!state.estimate.has_value() && estimator == graph->perf_estimators.end()))
+      estimate.cycles = EstimateCycles(target, *state.library, type, vertex.edges, &vertex.cycle_source);
     vertex.cycles = tile_cycles.Add(vertex.tile, type.kind, estimate.cycles);
     vertex.flops = estimate.flops;
     program->vertices.push_back(std::move(vertex));

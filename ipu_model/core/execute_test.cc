@@ -575,6 +575,16 @@ TEST(cycles_and_memory) {
   CHECK(unknown.operations[0].codelets ==
         std::vector<std::string>{"Counter (cycles: from the compiled loop)"});
   CHECK(unknown.cycles.compute > 0);
+  // An estimator that wraps, as some of PopLibs' do for small sizes, is none.
+  const Report wrapped = report(
+      [](Graph& g, const VertexRef&, int) {
+        g.registerPerfEstimator("Counter", [](const poplar::VertexIntrospector& v, const poplar::Target&) {
+          return poplar::VertexPerfEstimate(6 * (v.getFieldInfo("out").size() - 16), 0);
+        });
+      },
+      "Counter", 1, 0);
+  CHECK(wrapped.operations[0].codelets == unknown.operations[0].codelets);
+  CHECK_EQ(wrapped.cycles.compute, unknown.cycles.compute);
 }
 
 // A tile receives and sends each element once, in however many pieces and through however many fields its

@@ -58,6 +58,10 @@ std::uint64_t DefaultCycles(const TargetModel& target, codelet::VertexKind kind,
          workers * CeilDiv(sizes.elements, workers) * target.codelet_cycles_per_element;
 }
 
+bool IsPossibleEstimate(std::uint64_t cycles, std::uint64_t flops) {
+  return cycles <= std::uint64_t{1} << 50 && flops <= std::uint64_t{1} << 60;
+}
+
 std::uint64_t EstimateCycles(const TargetModel& target, const CodeletLibrary& library,
                              const codelet::Class& type, const std::vector<VertexEdge>& edges,
                              CycleSource* source) {

@@ -27,6 +27,9 @@ std::uint64_t LoopCycles(const TargetModel& target, codelet::VertexKind kind, co
 // Without knowledge of the loops: the same cycles for each element.
 std::uint64_t DefaultCycles(const TargetModel& target, codelet::VertexKind kind, const VertexSizes& sizes);
 
+// Whether a vertex can take so long; numbers that have wrapped are larger.
+bool IsPossibleEstimate(std::uint64_t cycles, std::uint64_t flops);
+
 // From the compiled loops, or the default where they are not understood.
 std::uint64_t EstimateCycles(const TargetModel& target, const CodeletLibrary& library,
                              const codelet::Class& type, const std::vector<VertexEdge>& edges,

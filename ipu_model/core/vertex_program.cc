@@ -8,6 +8,7 @@
 
 #include "core/serialise.h"
 #include "core/strides.h"
+#include "core/vertex_estimate.h"
 
 namespace ipu_model {
 
@@ -157,8 +158,7 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
     };
     if (v.type >= types.size() || types[v.type].type == nullptr) return fail("has no codelet");
     if (v.tile >= num_tiles) return fail("is on tile " + std::to_string(v.tile) + ", which there is not");
-    if (v.cycles > std::uint64_t{1} << 50 || v.flops > std::uint64_t{1} << 60)
-      return fail("has an invalid estimate");
+    if (!IsPossibleEstimate(v.cycles, v.flops)) return fail("has an invalid estimate");
     const Class& type = *types[v.type].type;
     if (v.values.size() != type.num_fields) return fail("has another number of fields than its class");
     std::vector<std::size_t> edges(type.num_fields, 0);

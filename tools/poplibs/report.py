@@ -92,6 +92,22 @@ def write(space: Workspace) -> None:
     DOCUMENT.write_text("\n".join(lines) + "\n")
 
 
+def is_not_built(row: dict[str, object]) -> bool:
+    """Whether there is no program to run a test."""
+    return str(row.get("reason", "")).startswith("not built: ")
+
+
+def unexplained(space: Workspace) -> list[str]:
+    """The tests that failed, with their messages, and for which TEST_REASONS has no cause."""
+    return [
+        f"{name}: {row['reason']}"
+        for part, rows in space.results.items()
+        if part.startswith("tests ")
+        for name, row in rows.items()
+        if row["model"] and row["run"] and not row["ok"] and not name.startswith(tuple(TEST_REASONS))
+    ]
+
+
 def reason_of(name: str, row: dict[str, object]) -> str:
     """Why a test failed."""
     return next((why for begin, why in TEST_REASONS.items() if name.startswith(begin)), str(row["reason"]))
@@ -102,8 +118,8 @@ def programs(library: str, rows: Rows, work: str) -> list[str]:
     mine = [row for row in rows.values() if row["model"]]
     if not any(row["run"] for row in mine):
         return []
-    lines = ["", f"### {library}", "", "| program | tests | run | passed | cases passed | why others fail |"]
-    lines.append("|---|---|---|---|---|---|")
+    lines = ["", f"### {library}", "", "| program | built | tests | run | passed | cases passed | why others fail |"]
+    lines.append("|---|---|---|---|---|---|---|")
     for program in sorted({str(row["program"]) for row in mine}):
         tests = {name: row for name, row in rows.items() if row["model"] and row["program"] == program}
         ran = [row for row in tests.values() if row["run"]]
@@ -115,5 +131,6 @@ def programs(library: str, rows: Rows, work: str) -> list[str]:
         good = sum(int(str(row["passed"])) for row in ran)
         cases = f"{good} of {good + sum(int(str(row['failed'])) for row in ran)}"
         why = why.replace("|", "\\|").replace(f"{work}/", "").replace("<", "&lt;")
-        lines.append(f"| `{program}` | {len(tests)} | {len(ran)} | {passed} | {cases} | {why} |")
+        built = "no" if any(is_not_built(row) for row in ran) else "yes" if ran else ""
+        lines.append(f"| `{program}` | {built} | {len(tests)} | {len(ran)} | {passed} | {cases} | {why} |")
     return lines

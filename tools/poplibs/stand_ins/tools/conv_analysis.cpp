@@ -15,6 +15,8 @@ namespace {
 
 }  // namespace
 
+void updateDetailedPlanCosts(bool, bool, poplin::internal::DetailedPlanCosts&) { Refuse(); }
+
 MeasuredPlanCosts getMeasuredCosts(const std::string&, const std::string&, size_t, size_t, bool, bool, bool) {
   Refuse();
 }
@@ -23,5 +25,7 @@ void compareCosts(const std::string&, const poplin::internal::DetailedPlanCosts&
                   bool, bool, bool) {
   Refuse();
 }
+
+void getSimulatedCosts(const std::string&, unsigned, bool, bool, bool) { Refuse(); }
 
 }  // namespace amp
