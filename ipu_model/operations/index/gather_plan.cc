@@ -11,6 +11,7 @@
 
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/index/gather.h"
 #include "operations/index/gather_layout.h"
@@ -362,12 +363,8 @@ VertexGroup SliceGroup(const std::shared_ptr<const Step>& s, const std::shared_p
       // Drop the part dimensions of extent 1: the rest is dense and has the result's shape.
       const Shape extents = OutRegion(*p, box).extents();
       out.rank = static_cast<int>(extents.size());
-      std::int64_t stride = 1;
-      for (std::size_t d = extents.size(); d-- > 0;) {
-        out.shape[d] = extents[d];
-        out.strides[d] = stride;
-        stride *= extents[d];
-      }
+      std::copy(extents.begin(), extents.end(), out.shape);
+      SetDenseStrides(&out);
     }
     Gather(context, p->window, placement, reads[0], LocalIndices(*p, reads, 1, storage), out);
   };
