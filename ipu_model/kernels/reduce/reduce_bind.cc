@@ -1,6 +1,5 @@
 // Binds reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
 #include "kernels/copy/slice.h"
-#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_plan.h"
@@ -11,6 +10,15 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kMostElements = ReducePlan::kRowPiece, kMostCalls = 64;
+
+bool IsDense(const HostTensor& t) {
+  std::int64_t stride = 1;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    if (t.shape[d] > 1 && t.strides[d] != stride) return false;
+    stride *= t.shape[d];
+  }
+  return true;
+}
 
 // Adds calls that write results at `total`. Returns false if there would be many calls, or if values are not
 // consecutive.
