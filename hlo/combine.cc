@@ -1,15 +1,15 @@
 #include "combine.h"
 
+#include "hlo/SingleOperation.hpp"
 #include "map_codelet.h"
 #include "storage.h"
 
 namespace hlo {
 
 bool isSingle(const Expression& body) {
-  if (body.inputs.size() != 2 || body.outputs.size() != 1 || body.code.size() != 1 ||
-      body.outputs[0] != 2 + body.constants.size() || body.code[0].operand[0] + body.code[0].operand[1] != 1)
-    return false;
-  switch (body.code[0].op) {
+  const Instruction* const only = SingleOperation(body);
+  if (only == nullptr) return false;
+  switch (only->op) {
     case ScalarOp::kAdd:
     case ScalarOp::kMultiply:
     case ScalarOp::kMaximum:

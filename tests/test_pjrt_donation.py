@@ -343,3 +343,17 @@ def test_donated_and_kept_in_one_call(donate, message):
     with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         f(a, a)
     np.testing.assert_array_equal(a, array(1))
+
+
+def test_the_message_names_the_partition():
+    """Two arrays over two IPUs that share their second shard only: the first partition has no fault."""
+    devices = jax.devices("ipu")[:2]
+    sharding = jax.sharding.NamedSharding(jax.sharding.Mesh(devices, "x"), jax.sharding.PartitionSpec("x"))
+    first, second, other = (jax.device_put(array(i), devices[i % 2]) for i in range(3))
+
+    def both(*shards):
+        return jax.make_array_from_single_device_arrays((2 * N,), sharding, list(shards))
+
+    f = jax.jit(lambda a, b: (a + 1, b * 2), donate_argnums=(0, 1))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"donate the same buffer twice .* replica 0, partition 1, "):
+        f(both(first, second), both(other, second))

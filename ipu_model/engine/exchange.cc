@@ -2,13 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
-
-#include "core/execute.h"
-#include "core/replica_operation.h"
-#include "kernels/host/integer_division.h"
-#include "poplar/exceptions.hpp"
 
 namespace ipu_model {
 namespace {
@@ -29,23 +23,6 @@ std::uint64_t HashOf(const View& view, const Box& box) {
   return h | 1;  // 0 means that there is no region yet
 }
 
-void Grow(TileBytes* bytes, unsigned num_tiles) {
-  if (bytes->empty()) bytes->assign(num_tiles, 0);
-}
-
-std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
-
-// Whether the views select the same elements of two variables with one mapping.
-bool SameElements(const View& a, const View& b) {
-  return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
-}
-
-// May return false for equal placements with different descriptions.
-bool SamePlacement(const Mapping& a, const Mapping& b) {
-  return &a == &b ||
-         (a.partition() != nullptr && b.partition() != nullptr && *a.partition() == *b.partition());
-}
-
 // An upper bound of the elements of a variable on any tile.
 std::int64_t MostOnTile(const Mapping& mapping, std::int64_t all) {
   const Partition* partition = mapping.partition();
@@ -53,21 +30,6 @@ std::int64_t MostOnTile(const Mapping& mapping, std::int64_t all) {
   std::int64_t most = (partition->num_parts() + partition->num_tiles - 1) / partition->num_tiles;
   for (int d = 0; d < static_cast<int>(partition->shape.size()); ++d) most *= partition->LargestPart(d);
   return most;
-}
-
-std::size_t HashOfExtents(const Box& box) {
-  std::uint64_t h = 0;
-  for (std::size_t d = 0; d < box.begin.size(); ++d) {
-    h = (h + static_cast<std::uint64_t>(box.end[d] - box.begin[d])) * 0x9e3779b97f4a7c15u;
-  }
-  return h >> 32;
-}
-
-bool SameExtents(const Box& a, const Box& b) {
-  for (std::size_t d = 0; d < a.begin.size(); ++d) {
-    if (a.end[d] - a.begin[d] != b.end[d] - b.begin[d]) return false;
-  }
-  return a.begin.size() == b.begin.size();
 }
 
 }  // namespace
@@ -127,7 +89,7 @@ void ExchangeAnalyser::ForgetTouched() {
 }
 
 void ExchangeAnalyser::Buffer(SuperstepUse* use, unsigned tile, std::int64_t bytes) {
-  Grow(&use->buffers, num_tiles_);
+  Grow(&use->buffers);
   use->buffers[tile] += (bytes + 7) / 8 * 8;
 }
 
@@ -290,24 +252,6 @@ void ExchangeAnalyser::AddLinks(SuperstepUse* use) const {
   if (use->link_bytes > 0) use->link_syncs = 1;
 }
 
-void ExchangeAnalyser::EndStep(std::vector<std::string> codelets, const SuperstepUse& use,
-                               OperationUse* result) {
-  SuperstepDetail detail;
-  std::sort(codelets.begin(), codelets.end());
-  codelets.erase(std::unique(codelets.begin(), codelets.end()), codelets.end());
-  for (const std::string& codelet : codelets)
-    detail.codelets += (detail.codelets.empty() ? "" : " + ") + codelet;
-  if (use.compute_cycles > 0) {
-    detail.compute_cycles = RunLengths(compute_);
-    for (const std::uint64_t cycles : compute_) {
-      detail.active_tiles += cycles > 0 ? 1 : 0;
-      detail.total_compute += cycles;
-    }
-  }
-  if (traffic_.moved) EndExchange(&detail);
-  result->details.push_back(std::move(detail));
-}
-
 bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
                             const Mapping& mapping, SuperstepUse* use) {
   HeldCounter counter(mapping, view);
@@ -408,186 +352,6 @@ void ExchangeAnalyser::AddRows(const VertexGroup& group, const VertexGroup::Acce
     rows_.Add(vertex.tile, view.variable, SizeOf(view.type), view.offset + row.begin[0],
               view.offset + row.end[0], is_write);
   }
-}
-
-// A tile sends on its own bus, and 64 bits at a time for pairs of receivers with that of its neighbour.
-std::uint64_t ExchangeAnalyser::SendCycles() {
-  const std::uint64_t rate = target_.exchange_bytes_per_cycle;
-  const unsigned buses = target_.tiles_per_shared_bus;
-  std::uint64_t cycles = 0;
-  for (unsigned first = 0; first < num_tiles_; first += buses) {
-    std::int64_t alone = 0, to_pairs = 0;
-    for (unsigned tile = first; tile < std::min(num_tiles_, first + buses); ++tile) {
-      alone = std::max(alone, traffic_.sent_alone[tile]);
-      to_pairs += traffic_.sent_to_pairs[tile];
-    }
-    cycles = std::max(cycles, CeilDivide(static_cast<std::uint64_t>(alone), rate) +
-                                  CeilDivide(static_cast<std::uint64_t>(to_pairs), buses * rate));
-  }
-  std::fill(traffic_.sent_alone.begin(), traffic_.sent_alone.end(), 0);
-  std::fill(traffic_.sent_to_pairs.begin(), traffic_.sent_to_pairs.end(), 0);
-  traffic_.sends = false;
-  return cycles;
-}
-
-OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
-  OperationUse result;
-  if (const auto* between = dynamic_cast<const ReplicaOperation*>(&operation)) {
-    const LinkUse links = between->Links(target_);
-    SuperstepUse use;
-    use.exchange_cycles = links.cycles;
-    use.link_bytes = links.bytes;
-    use.link_syncs = links.syncs;
-    if (detailed_) {
-      EndStep({}, use, &result);
-      result.last_reads.assign(operation.inputs.size(), 0);
-    }
-    result.steps.push_back(std::move(use));
-    return result;
-  }
-  const TilePlan plan = operation.Plan(context_);
-  std::vector<Mapping> placements;
-  for (const Temporary& temporary : plan.temporaries) {
-    placements.emplace_back(temporary.placement);
-    TemporaryUse use;
-    use.bytes = placements.back().ElementsPerTile(NumElements(temporary.placement.shape), num_tiles_);
-    for (std::int64_t& n : use.bytes) n = (n * static_cast<std::int64_t>(SizeOf(temporary.type)) + 7) / 8 * 8;
-    use.first_step = static_cast<unsigned>(plan.supersteps.size());
-    result.temporaries.push_back(std::move(use));
-  }
-  const auto mapping_of = [&](OperandRef ref, const View& view) -> const Mapping& {
-    return ref.kind == OperandRef::Kind::kTemporary ? placements.at(ref.index)
-                                                    : program_.variables.at(view.variable).mapping;
-  };
-  // Vertices of users read rows of variables, in any pieces and through any fields.
-  const bool in_rows = dynamic_cast<const Execute*>(&operation) != nullptr;
-  std::vector<bool> computing(num_tiles_, false);
-  if (detailed_) result.last_reads.assign(operation.inputs.size(), -1);
-  for (unsigned s = 0; s < plan.supersteps.size(); ++s) {
-    SuperstepUse use;
-    std::map<std::string_view, std::vector<bool>> called;
-    std::vector<std::string> codelets;  // in detailed analyses
-    std::map<std::string, Runs> vertices;
-    for (const VertexGroup& group : plan.supersteps[s].groups) {
-      if (group.vertices.empty()) continue;
-      result.num_vertices += group.vertices.size();
-      result.num_edges += group.vertices.size() * (group.reads.size() + group.writes.size());
-      CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
-      if (group.vertex_bytes > 0) Grow(&result.vertex_state, num_tiles_);
-      // Many boxes have the same extents, and so the same cycles: each slot has the last box with its hash.
-      std::fill(known_cycles_.begin(), known_cycles_.end(), std::pair<const Box*, std::uint64_t>());
-      for (const Vertex& vertex : group.vertices) {
-        if (vertex.tile >= num_tiles_) {
-          throw poplar::poplar_error("operation '" + operation.name + "' (" + std::string(operation.kind()) +
-                                     "): a vertex is on tile " + std::to_string(vertex.tile) +
-                                     " of a target with " + std::to_string(num_tiles_) + " tiles");
-        }
-        codelet.tiles[vertex.tile] = true;
-        if (group.vertex_bytes > 0) {
-          result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
-        }
-        if (group.cycles) {
-          auto& [box, cycles] = known_cycles_[HashOfExtents(vertex.box) % known_cycles_.size()];
-          if (box == nullptr || !SameExtents(*box, vertex.box)) {
-            cycles = group.cycles(target_, vertex.box);
-            box = &vertex.box;
-          }
-          compute_[vertex.tile] += cycles;
-        }
-      }
-      if (group.call_cycles > 0) {
-        std::vector<bool>& tiles = called[group.codelet];
-        tiles.resize(num_tiles_);
-        for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-          if (!codelet.tiles[tile] || tiles[tile]) continue;
-          tiles[tile] = true;
-          compute_[tile] += group.call_cycles;
-        }
-      }
-      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-        if (codelet.tiles[tile]) computing[tile] = true;
-      }
-      if (detailed_) {
-        codelets.push_back(group.codelet);
-        Runs& of_codelet = vertices[group.codelet];
-        for (const Vertex& vertex : group.vertices) {
-          if (of_codelet.empty() || of_codelet[of_codelet.size() - 2] != vertex.tile)
-            of_codelet.insert(of_codelet.end(), {vertex.tile, 0});
-          ++of_codelet.back();
-        }
-        for (const auto& access : group.reads) {
-          if (access.tensor.kind == OperandRef::Kind::kInput) {
-            result.last_reads.at(access.tensor.index) = static_cast<int>(s);
-          }
-        }
-      }
-      result.codelets.push_back(std::move(codelet));
-      const auto mention = [&](OperandRef ref) {
-        if (ref.kind != OperandRef::Kind::kTemporary) return;
-        TemporaryUse& temporary = result.temporaries.at(ref.index);
-        temporary.first_step = std::min(temporary.first_step, s);
-        temporary.last_step = std::max(temporary.last_step, s);
-      };
-      // Collect operands that are completely on the vertices' tiles: other operands with the same placement
-      // need no further analysis. Writes come first, because vertices are usually on the tiles of their
-      // results.
-      std::vector<std::pair<View, const Mapping*>> local;
-      const auto analyse = [&](const VertexGroup::Access& access, bool is_read) {
-        mention(access.tensor);
-        if (in_rows) return AddRows(group, access, ViewOf(operation, plan, access.tensor), !is_read);
-        View view = ViewOf(operation, plan, access.tensor);
-        const Mapping& mapping = mapping_of(access.tensor, view);
-        if (access.identity && std::any_of(local.begin(), local.end(), [&](const auto& known) {
-              return SameElements(known.first, view) && SamePlacement(*known.second, mapping);
-            })) {
-          return;
-        }
-        const bool all_held =
-            is_read ? Read(group, access, view, mapping, &use) : Write(group, access, view, mapping, &use);
-        if (access.identity && all_held) local.emplace_back(std::move(view), &mapping);
-      };
-      for (const auto& access : group.writes) analyse(access, false);
-      for (const auto& access : group.reads) analyse(access, true);
-    }
-    if (in_rows) use.exchange_bytes += rows_.Count(program_.variables, &traffic_, &use.buffers);
-    use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
-    if (several_ipus_) {
-      AddLinks(&use);
-      if (!detailed_ && traffic_.moved) {
-        SuperstepDetail unused;
-        EndExchange(&unused);
-      }
-    }
-    if (detailed_) {
-      EndStep(std::move(codelets), use, &result);
-      result.details.back().vertices = std::move(vertices);
-    }
-    std::fill(compute_.begin(), compute_.end(), 0);
-    if (use.exchange_bytes > 0) {
-      const std::uint64_t rate = target_.exchange_bytes_per_cycle;
-      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-        // Both tiles of a pair wait for the data that they share, which arrives at twice the rate.
-        const std::int64_t shared = traffic_.shared[tile - tile % 2];
-        const auto alone =
-            static_cast<std::uint64_t>(std::max<std::int64_t>(0, traffic_.received[tile] - shared));
-        use.exchange_cycles =
-            std::max(use.exchange_cycles,
-                     CeilDivide(alone, rate) + CeilDivide(static_cast<std::uint64_t>(shared), 2 * rate));
-      }
-      if (traffic_.sends) use.exchange_cycles = std::max(use.exchange_cycles, SendCycles());
-      Grow(&result.exchange_code, num_tiles_);
-      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-        result.exchange_code[tile] +=
-            traffic_.fragments[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
-      }
-      std::fill(traffic_.received.begin(), traffic_.received.end(), 0);
-      std::fill(traffic_.shared.begin(), traffic_.shared.end(), 0);
-      std::fill(traffic_.fragments.begin(), traffic_.fragments.end(), 0);
-    }
-    result.steps.push_back(std::move(use));
-  }
-  result.computing_tiles = static_cast<unsigned>(std::count(computing.begin(), computing.end(), true));
-  return result;
 }
 
 }  // namespace ipu_model

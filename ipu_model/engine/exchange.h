@@ -17,6 +17,8 @@
 
 namespace ipu_model {
 
+class ReplicaOperation;
+
 struct SuperstepUse {
   std::uint64_t compute_cycles = 0;   // of the busiest tile
   std::uint64_t exchange_cycles = 0;  // of the busiest pair of tiles
@@ -95,6 +97,19 @@ class ExchangeAnalyser {
     std::size_t vertex;
     std::vector<std::pair<unsigned, std::int64_t>> tiles;  // with the elements that they hold
   };
+  struct Analysis;
+  struct Step;
+  // Of an operation between IPUs.
+  OperationUse OverLinks(const Operation& operation, const ReplicaOperation& between);
+  void AddTemporaries(Analysis* a);
+  // Cycles, state and code of the vertices; in detailed analyses, what a profile shows of them; what they
+  // move.
+  void AddVertices(const VertexGroup& group, Step* step, Analysis* a);
+  void AddDetails(const VertexGroup& group, Step* step, Analysis* a);
+  void AddOperands(const VertexGroup& group, Step* step, Analysis* a);
+  void EndStep(Step step, Analysis* a);
+  // The cycles and the code of the exchange of a superstep.
+  void CountExchange(SuperstepUse* use, OperationUse* result);
   // Return true if every vertex's tile holds the elements that it accesses.
   bool Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
             const Mapping& mapping, SuperstepUse* use);
@@ -104,6 +119,9 @@ class ExchangeAnalyser {
   void AddRows(const VertexGroup& group, const VertexGroup::Access& access, const View& view, bool is_write);
   TileAccess& Touch(unsigned tile);
   void ForgetTouched();
+  void Grow(TileBytes* bytes) const {
+    if (bytes->empty()) bytes->assign(num_tiles_, 0);
+  }
   void Buffer(SuperstepUse* use, unsigned tile, std::int64_t bytes);
   // `tile` holds `held` elements of the region of a vertex, and the others move to it (or from it). The
   // region is that of vertex `vertex`; equal regions have one hash.
@@ -126,7 +144,8 @@ class ExchangeAnalyser {
   unsigned* SlotOf(std::uint64_t hash);
   // Counts what moves between the holders of the region and its vertices.
   void Move(const Region& region, std::int64_t element_bytes, bool to_vertices);
-  void EndStep(std::vector<std::string> codelets, const SuperstepUse& use, OperationUse* result);
+  // Adds what a profile shows of a superstep.
+  void Describe(std::vector<std::string> codelets, const SuperstepUse& use, OperationUse* result);
   void EndExchange(SuperstepDetail* detail);
   // Of a target with several IPUs: what moves between them. An element crosses the links once for each tile
   // of another IPU that receives it.

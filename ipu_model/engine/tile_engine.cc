@@ -16,6 +16,7 @@
 #include "engine/plan_context.h"
 #include "engine/print_tensor.h"
 #include "engine/tile_storage.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/half_rounding.h"
 #include "poplar/exceptions.hpp"
 
@@ -431,12 +432,8 @@ class TileEngine::Implementation {
     tensor.data = local_ + operand.offset;
     tensor.type = type;
     tensor.rank = static_cast<int>(operand.shape.size());
-    std::int64_t stride = 1;
-    for (int d = tensor.rank - 1; d >= 0; --d) {
-      tensor.shape[d] = operand.shape[static_cast<std::size_t>(d)];
-      tensor.strides[d] = stride;
-      stride *= tensor.shape[d];
-    }
+    std::copy(operand.shape.begin(), operand.shape.end(), tensor.shape);
+    SetDenseStrides(&tensor);
     return tensor;
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/serialise.h"
+#include "core/strides.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -70,14 +71,9 @@ View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug
 poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Partition& otherwise,
                              const std::string& name) {
   const Variable& variable = graph.impl().variables[like.variable];
-  Shape dense(like.shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t d = like.shape.size(); d-- > 0;) {
-    dense[d] = stride;
-    stride *= like.shape[d];
-  }
   // The view has the same elements in the same order, so the mapping carries over.
-  const bool whole = like.offset == 0 && like.strides == dense && variable.num_elements == stride;
+  const bool whole = like.offset == 0 && like.strides == RowMajorStrides(like.shape) &&
+                     variable.num_elements == like.num_elements();
   return NewTensor(
       graph, like.type, like.shape,
       whole && !variable.constant && !variable.mapping.empty() ? variable.mapping : Mapping(otherwise), name);

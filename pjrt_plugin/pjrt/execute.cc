@@ -16,17 +16,17 @@
 namespace jax_ipu::pjrt {
 namespace {
 
-std::string Place(std::size_t argument, std::size_t first) {
-  return " (flattened argument " + std::to_string(argument) +
-         ", replica 0, partition 0, first use: " + std::to_string(first) + "). Toy example for this bug: ";
-}
-
 // Takes the arguments out of their buffers, and puts donated ones back unless the call is committed.
 class ArgumentTransaction {
  public:
-  ArgumentTransaction(const Executable& executable, PJRT_Buffer* const* buffers,
+  // `instance` counts the partitions of all replicas.
+  ArgumentTransaction(const Executable& executable, unsigned instance, PJRT_Buffer* const* buffers,
                       const PJRT_ExecuteOptions* options)
-      : executable_(executable), buffers_(buffers), options_(options) {
+      : executable_(executable),
+        replica_(std::to_string(instance / static_cast<unsigned>(executable.num_partitions))),
+        partition_(std::to_string(instance % static_cast<unsigned>(executable.num_partitions))),
+        buffers_(buffers),
+        options_(options) {
     arguments_.reserve(executable.inputs.size());
   }
   ~ArgumentTransaction() {
@@ -63,8 +63,8 @@ class ArgumentTransaction {
     num_donated_ += donated ? 1 : 0;
     if (buffer.device.get() != device) {
       throw Error(Code::kInvalidArgument,
-                  "Buffer passed to Execute() as argument " + std::to_string(i) +
-                      " to replica 0 is on device " + buffer.device->description->to_string +
+                  "Buffer passed to Execute() as argument " + std::to_string(i) + " to replica " + replica_ +
+                      " is on device " + buffer.device->description->to_string +
                       ", but replica is assigned to device " + device->description->to_string + ".");
     }
     if (buffer.spec->bytes() != input.tensor.bytes()) {
@@ -86,6 +86,12 @@ class ArgumentTransaction {
     }
   }
 
+  // Where an array is used twice, for messages.
+  std::string Place(std::size_t argument, std::size_t first) const {
+    return " (flattened argument " + std::to_string(argument) + ", replica " + replica_ + ", partition " +
+           partition_ + ", first use: " + std::to_string(first) + "). Toy example for this bug: ";
+  }
+
   bool IsDonatable(std::size_t i) const {
     if (options_ == nullptr || options_->num_non_donatable_input_indices == 0) return true;
     const std::int64_t* begin = options_->non_donatable_input_indices;
@@ -104,9 +110,9 @@ class ArgumentTransaction {
                   "Attempt to use a buffer that was previously donated in the same call to Execute()" +
                       Place(i, first) + "`f(donate(a), a)`.");
     }
-    throw Error(Code::kInvalidArgument,
-                "Invalid buffer passed to Execute() as argument " + std::to_string(i) +
-                    " to replica 0: INVALID_ARGUMENT: Buffer has been deleted or donated.");
+    throw Error(Code::kInvalidArgument, "Invalid buffer passed to Execute() as argument " +
+                                            std::to_string(i) + " to replica " + replica_ +
+                                            ": INVALID_ARGUMENT: Buffer has been deleted or donated.");
   }
 
   // Detects a buffer that is passed as a plain argument and, later in the list, as a donated one.
@@ -125,6 +131,7 @@ class ArgumentTransaction {
   }
 
   const Executable& executable_;
+  const std::string replica_, partition_;
   PJRT_Buffer* const* const buffers_;
   const PJRT_ExecuteOptions* const options_;
   std::vector<Argument> arguments_;
@@ -166,7 +173,8 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
   }
   std::deque<ArgumentTransaction> transactions;
   for (std::size_t i = 0; i < instances.size(); ++i) {
-    transactions.emplace_back(executable, arguments == nullptr ? nullptr : arguments[i], options);
+    transactions.emplace_back(executable, instances[i].program->replica(),
+                              arguments == nullptr ? nullptr : arguments[i], options);
     transactions.back().TakeAll(instances[i].device.get());
   }
   std::vector<ReplicaCall> calls;

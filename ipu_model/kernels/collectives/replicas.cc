@@ -6,20 +6,10 @@
 #include <numeric>
 
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 
 namespace ipu_model {
 namespace {
-
-HostTensor DenseAt(void* data, const HostTensor& like) {
-  HostTensor dense = like;
-  dense.data = data;
-  std::int64_t stride = 1;
-  for (int d = dense.rank - 1; d >= 0; --d) {
-    dense.strides[d] = stride;
-    stride *= dense.shape[d];
-  }
-  return dense;
-}
 
 bool IsSameView(const HostTensor& a, const HostTensor& b) {
   return a.data == b.data && a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape) &&
@@ -73,7 +63,7 @@ void Meetings::MeetOthers(std::uint32_t channel, const std::vector<unsigned>& me
   }
   // Copy to dense memory: a broadcast operand may be strided in one process and dense in another.
   const HostTensor& any = meeting.tensors[here[0]];
-  const HostTensor like = DenseAt(any.data, any);
+  const HostTensor like = DenseLike(any, any.data);
   const auto ignore = [](std::size_t, std::size_t, std::size_t, const HostTensor&, bool) {};
 
   meeting.received.clear();
@@ -90,7 +80,7 @@ void Meetings::MeetOthers(std::uint32_t channel, const std::vector<unsigned>& me
                [&](std::size_t giver, std::size_t taker, std::size_t offset, const HostTensor&, bool is_new) {
                  if (!is_new) return;
                  const HostTensor from = *part(meeting.tensors[giver], giver, taker);
-                 const HostTensor to = DenseAt(transfer.out.data() + offset, from);
+                 const HostTensor to = DenseLike(from, transfer.out.data() + offset);
                  CopyStrided(&ThreadPool::Global(), from.rank, from.shape, from.data, from.strides, to.data,
                              to.strides, SizeOf(from.type));
                });
@@ -103,7 +93,7 @@ void Meetings::MeetOthers(std::uint32_t channel, const std::vector<unsigned>& me
     unsigned char* const in = meeting.transfers[i].in.data();
     VisitParts(*others[i], here, like, part,
                [&](std::size_t giver, std::size_t taker, std::size_t offset, const HostTensor& view, bool) {
-                 meeting.received[{giver, taker}] = DenseAt(in + offset, view);
+                 meeting.received[{giver, taker}] = DenseLike(view, in + offset);
                });
   }
 }

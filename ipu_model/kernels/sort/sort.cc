@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/sort/radix_sort.h"
 
 namespace ipu_model {
@@ -73,26 +74,6 @@ HostTensor DimLast(const HostTensor& t, int dim) {
   moved.shape[t.rank - 1] = t.shape[dim];
   moved.strides[t.rank - 1] = t.strides[dim];
   return moved;
-}
-
-HostTensor DenseLike(const HostTensor& t, void* data) {
-  HostTensor dense = t;
-  dense.data = data;
-  std::int64_t stride = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    dense.strides[d] = stride;
-    stride *= t.shape[d];
-  }
-  return dense;
-}
-
-bool IsDense(const HostTensor& t) {
-  std::int64_t stride = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    if (t.shape[d] != 1 && t.strides[d] != stride) return false;
-    stride *= t.shape[d];
-  }
-  return true;
 }
 
 HostTensor Vector(DType type, std::int64_t n, void* data) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "hlo/SingleOperation.hpp"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/reduce/wide_combiner.h"
@@ -69,15 +70,10 @@ int FindScan(const WindowGeometry& g, const std::int64_t* operand, const std::in
 }
 
 WindowCombiner ClassifyCombiner(const Expression& e) {
-  if (e.inputs.size() != 2 || e.outputs.size() != 1 || e.code.size() != 1 || e.inputs[0] != e.inputs[1]) {
+  const Instruction* const only = hlo::SingleOperation(e);
+  if (only == nullptr || e.inputs[0] != e.inputs[1] || only->result_type != e.inputs[0])
     return WindowCombiner::kOther;
-  }
-  const Instruction& i = e.code[0];
-  const bool both = (i.operand[0] == 0 && i.operand[1] == 1) || (i.operand[0] == 1 && i.operand[1] == 0);
-  if (!both || i.result_type != e.inputs[0] || e.outputs[0] != 2 + e.constants.size()) {
-    return WindowCombiner::kOther;
-  }
-  switch (i.op) {
+  switch (only->op) {
     case ScalarOp::kAdd:
       return WindowCombiner::kAdd;
     case ScalarOp::kMultiply:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hlo/SingleOperation.hpp"
 #include "kernels/elementwise/fill.h"
 #include "kernels/host/isa.h"
 #include "kernels/window/window.h"
@@ -70,13 +71,10 @@ Expression ScatterStep(const Expression& scatter) {
 
 // Returns the comparison if `select` is "selected <comparison> candidate"; otherwise kCount.
 ScalarOp ComparisonOf(const Expression& e) {
-  if (e.code.size() != 1 || e.outputs[0] != 2 + e.constants.size() || e.inputs[0] != e.inputs[1]) {
-    return ScalarOp::kCount;
-  }
-  const Instruction& i = e.code[0];
-  const bool swapped = i.operand[0] == 1 && i.operand[1] == 0;
-  if (!swapped && (i.operand[0] != 0 || i.operand[1] != 1)) return ScalarOp::kCount;
-  switch (i.op) {
+  const Instruction* const only = hlo::SingleOperation(e);
+  if (only == nullptr || e.inputs[0] != e.inputs[1]) return ScalarOp::kCount;
+  const bool swapped = only->operand[0] == 1;
+  switch (only->op) {
     case ScalarOp::kGe:
       return swapped ? ScalarOp::kLe : ScalarOp::kGe;
     case ScalarOp::kGt:

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/strides.h"
 #include "core/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/convolution/convolution_plan.h"
@@ -50,9 +51,7 @@ Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vec
     placement.parts[d] = std::min(left, CeilDivide(memory[d], placement.grain[d]));
     left /= placement.parts[d];
   }
-  std::int64_t stride = 1;
-  for (std::size_t d = memory.size(); d-- > 0; stride *= placement.parts[d])
-    placement.tile_stride[d] = stride;
+  placement.tile_stride = RowMajorStrides(placement.parts);
   return placement;
 }
 

@@ -13,6 +13,7 @@
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/fft/fft.h"
+#include "kernels/host/dense_tensor.h"
 #include "operations/data_views.h"
 #include "operations/fft/fft_cost.h"
 #include "operations/index/slice_partition.h"
@@ -124,12 +125,8 @@ class FftOperation : public Operation, public Expandable {
         // by the first pass, and then transformed in place.
         to = from;
         if (i == 0) {
-          std::int64_t stride = 1;
-          for (int d = to.rank - 1; d >= 0; --d) {
-            to.strides[d] = stride;
-            stride *= to.shape[d];
-          }
-          to.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(to.type));
+          const auto elements = static_cast<std::size_t>(SetDenseStrides(&to));
+          to.data = context.scratch.Allocate(elements * SizeOf(to.type));
         }
       }
       pass.plan->Run(context, pass.inverse, pass.scale, pass.dim, from, to);

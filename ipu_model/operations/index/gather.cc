@@ -14,7 +14,7 @@
 #include "core/target_model.h"
 #include "hlo/Index.hpp"
 #include "operations/data_views.h"
-#include "operations/index/gather_layout.h"
+#include "operations/index/gather_division.h"
 #include "operations/index/gather_plan.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"

@@ -11,9 +11,10 @@
 
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/index/gather.h"
-#include "operations/index/gather_layout.h"
+#include "operations/index/gather_division.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/slice_partition.h"
 #include "operations/vertex_groups.h"
@@ -26,7 +27,7 @@ std::size_t Dim(int d) { return static_cast<std::size_t>(d); }
 // One step of a gather: the data that its vertices share.
 struct Step {
   GatherProblem problem;
-  GatherLayout layout;
+  GatherDivision division;
   Shape begin, end;       // range of batch positions
   std::vector<Cut> cuts;  // cuts of the result's dimensions within a step
 
@@ -41,29 +42,29 @@ struct Step {
 };
 
 // Returns, for each dimension of the result, the cut of the iteration-space dimension that it comes from.
-std::vector<Cut> CutsOfResult(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
+std::vector<Cut> CutsOfResult(const GatherProblem& p, const GatherDivision& division, const Shape& chunk) {
   std::vector<Cut> cuts(p.out.size());
   for (std::size_t j = 0; j < cuts.size(); ++j) cuts[j].extent = p.out[j];
   const std::vector<int> walked = WalkedDims(p);
   for (int b = 0; b < p.window.batch_rank; ++b) {
     const std::size_t from = walked[Dim(b)] >= 0 ? Dim(walked[Dim(b)]) : p.operand.size() + Dim(b);
     Cut& cut = cuts[Dim(p.window.batch_dim[b])];
-    if (layout.dims[from].num_parts() > 1) {
-      cut = layout.dims[from];
+    if (division.dims[from].num_parts() > 1) {
+      cut = division.dims[from];
     } else {
       cut.extent = chunk[Dim(b)];
     }
   }
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    if (p.window.window_dim[d] >= 0 && !Indexed(p, d)) cuts[Dim(p.window.window_dim[d])] = layout.dims[d];
+    if (p.window.window_dim[d] >= 0 && !Indexed(p, d)) cuts[Dim(p.window.window_dim[d])] = division.dims[d];
   }
   return cuts;
 }
 
-Partition PartitionOfCuts(const std::vector<Cut>& cuts, const GatherLayout& layout) {
+Partition PartitionOfCuts(const std::vector<Cut>& cuts, const GatherDivision& division) {
   Partition partition;
-  partition.first_tile = layout.first_tile;
-  partition.num_tiles = layout.num_tiles;
+  partition.first_tile = division.first_tile;
+  partition.num_tiles = division.num_tiles;
   for (const Cut& cut : cuts) cut.AppendTo(&partition);
   return partition;
 }
@@ -171,15 +172,15 @@ WindowPlacement LocalPlacement(const GatherProblem& p, const Box& box) {
 // Returns the vertices of a step's first superstep: the parts of the space that have windows of this step.
 std::vector<Vertex> SliceVertices(const Step& s) {
   const std::vector<int> walked = WalkedDims(s.problem);
-  const std::size_t rank = s.rank(), n = s.layout.dims.size();
+  const std::size_t rank = s.rank(), n = s.division.dims.size();
   std::vector<Vertex> vertices;
   Shape part(n, 0);
   while (true) {
     Vertex vertex{0, {Shape(n), Shape(n)}};
-    std::int64_t tile = s.layout.first_tile;
+    std::int64_t tile = s.division.first_tile;
     bool empty = false;
     for (std::size_t d = 0; d < n; ++d) {
-      const Cut& cut = s.layout.dims[d];
+      const Cut& cut = s.division.dims[d];
       tile += cut.TileOffset(part[d]);
       const bool walks = d >= rank && walked[d - rank] >= 0;
       const std::int64_t first = d >= rank ? s.begin[d - rank] : 0;
@@ -197,10 +198,10 @@ std::vector<Vertex> SliceVertices(const Step& s) {
       vertex.box.end[d] = end;
       empty = empty || begin >= end;
     }
-    vertex.tile = static_cast<unsigned>(tile % s.layout.num_tiles);
+    vertex.tile = static_cast<unsigned>(tile % s.division.num_tiles);
     if (!empty) vertices.push_back(std::move(vertex));
     std::size_t d = n;
-    while (d > 0 && ++part[d - 1] == s.layout.dims[d - 1].num_parts()) part[--d] = 0;
+    while (d > 0 && ++part[d - 1] == s.division.dims[d - 1].num_parts()) part[--d] = 0;
     if (d == 0) return vertices;
   }
 }
@@ -210,20 +211,20 @@ Temporary PartialResults(const Step& s) {
   Temporary partial;
   partial.type = s.problem.type;
   std::vector<Cut> cuts;
-  for (const int d : s.layout.split) {
-    const Cut& cut = s.layout.dims[Dim(d)];
+  for (const int d : s.division.split) {
+    const Cut& cut = s.division.dims[Dim(d)];
     cuts.push_back({cut.num_parts(), cut.outer, cut.outer_stride, cut.parts, cut.stride, 1});
   }
   cuts.insert(cuts.end(), s.cuts.begin(), s.cuts.end());
-  partial.placement = PartitionOfCuts(cuts, s.layout);
+  partial.placement = PartitionOfCuts(cuts, s.division);
   return partial;
 }
 
 // Returns the partial results of the fine region of the result: those of all vertices, or of one vertex.
 Box PartialRegion(const Step& s, const Box* vertex, const Box& fine) {
   Box region;
-  for (const int d : s.layout.split) {
-    const Cut& cut = s.layout.dims[Dim(d)];
+  for (const int d : s.division.split) {
+    const Cut& cut = s.division.dims[Dim(d)];
     const std::int64_t part = vertex == nullptr ? 0 : cut.PartOf(vertex->begin[Dim(d)]);
     if (cut.outer > 1) {
       const std::int64_t block = part / cut.parts;
@@ -239,7 +240,7 @@ Box PartialRegion(const Step& s, const Box* vertex, const Box& fine) {
 // Returns the partition of a step's result, in the shape of its cuts, over all tiles. No part is in two
 // blocks.
 Partition PickPartition(const Step& s, unsigned num_tiles) {
-  Partition partition = PartitionOfCuts(s.cuts, s.layout);
+  Partition partition = PartitionOfCuts(s.cuts, s.division);
   const std::size_t rank = partition.shape.size();
   std::vector<bool> block(rank, false);
   std::int64_t tiles = num_tiles;
@@ -269,8 +270,8 @@ class PartPicker {
       : s_(s), partial_(reads[0]), out_(out) {
     const GatherProblem& p = s.problem;
     int next = 0;
-    for (const int d : s.layout.split) {
-      next += s.layout.dims[Dim(d)].outer > 1 ? 2 : 1;
+    for (const int d : s.division.split) {
+      next += s.division.dims[Dim(d)].outer > 1 ? 2 : 1;
       part_stride_.push_back(partial_.strides[next - 1]);
     }
     std::int64_t storage[kMaxRank];
@@ -288,7 +289,7 @@ class PartPicker {
     const WindowRows rows(p.window, placement, operand, indices, out);
     std::copy(out.shape, out.shape + out.rank, shape_);
     for (int b = 0; b < p.window.batch_rank; ++b) shape_[p.window.batch_dim[b]] = 1;
-    for (const int d : s.layout.split) {
+    for (const int d : s.division.split) {
       if (p.window.window_dim[d] >= 0) shape_[p.window.window_dim[d]] = 1;
     }
     for (std::int64_t row = 0; row < rows.num_rows(); ++row) {
@@ -301,16 +302,16 @@ class PartPicker {
   // Picks from the split dimensions from number `k` on. A window may lie in several parts of a dimension.
   void Pick(std::size_t k, std::int64_t from, std::int64_t to) {
     const auto size = static_cast<std::int64_t>(SizeOf(s_.problem.type));
-    if (k == s_.layout.split.size()) {
+    if (k == s_.division.split.size()) {
       // After its leading part dimensions, the partial result has the result's strides.
       CopyStrided(nullptr, out_.rank, shape_, partial_.as<char>() + from * size, out_.strides,
                   out_.as<char>() + to * size, out_.strides, static_cast<std::size_t>(size));
       return;
     }
-    const int d = s_.layout.split[k], window_dim = s_.problem.window.window_dim[d];
+    const int d = s_.division.split[k], window_dim = s_.problem.window.window_dim[d];
     const std::int64_t length = window_dim < 0 ? 1 : out_.shape[window_dim];
     for (std::int64_t w = 0; w < length; ++w) {
-      const std::int64_t part = s_.layout.dims[Dim(d)].PartOf(begin_[d] + w);
+      const std::int64_t part = s_.division.dims[Dim(d)].PartOf(begin_[d] + w);
       const std::int64_t along = window_dim < 0 ? 0 : w * out_.strides[window_dim];
       Pick(k + 1, from + part * part_stride_[k] + along, to + along);
     }
@@ -333,7 +334,7 @@ std::uint64_t CyclesOfRows(const GatherProblem& p, const TargetModel& target, co
 }
 
 VertexGroup SliceGroup(const std::shared_ptr<const Step>& s, const std::shared_ptr<const GatherProblem>& p) {
-  const bool split = !s->layout.split.empty();
+  const bool split = !s->division.split.empty();
   VertexGroup group = MakeVertexGroup(p->codelet, SliceVertices(*s), 400, 32);
   group.reads.push_back(
       {{OperandRef::Kind::kInput, 0}, [p](const Box& box) { return OperandRegion(*p, box); }});
@@ -362,12 +363,8 @@ VertexGroup SliceGroup(const std::shared_ptr<const Step>& s, const std::shared_p
       // Drop the part dimensions of extent 1: the rest is dense and has the result's shape.
       const Shape extents = OutRegion(*p, box).extents();
       out.rank = static_cast<int>(extents.size());
-      std::int64_t stride = 1;
-      for (std::size_t d = extents.size(); d-- > 0;) {
-        out.shape[d] = extents[d];
-        out.strides[d] = stride;
-        stride *= extents[d];
-      }
+      std::copy(extents.begin(), extents.end(), out.shape);
+      SetDenseStrides(&out);
     }
     Gather(context, p->window, placement, reads[0], LocalIndices(*p, reads, 1, storage), out);
   };
@@ -417,18 +414,18 @@ WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes) {
 }
 
 Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
-  const GatherLayout layout = ChooseGatherLayout(problem, target, num_tiles);
-  if (!layout.split.empty()) return SpreadPartition(problem.out, problem.type, num_tiles);
-  return PartitionOfCuts(CutsOfResult(problem, layout, layout.chunk), layout);
+  const GatherDivision division = ChooseGatherDivision(problem, target, num_tiles);
+  if (!division.split.empty()) return SpreadPartition(problem.out, problem.type, num_tiles);
+  return PartitionOfCuts(CutsOfResult(problem, division, division.chunk), division);
 }
 
 std::vector<hlo::GatherSplit> GatherSplits(const GatherProblem& problem, const TargetModel& target,
                                            unsigned num_tiles) {
-  const GatherLayout layout = ChooseGatherLayout(problem, target, num_tiles);
+  const GatherDivision division = ChooseGatherDivision(problem, target, num_tiles);
   std::vector<hlo::GatherSplit> splits;
-  for (const int d : layout.split) {
+  for (const int d : division.split) {
     hlo::GatherSplit& split = splits.emplace_back(hlo::GatherSplit{static_cast<unsigned>(d), {}});
-    const Cut& cut = layout.dims[Dim(d)];
+    const Cut& cut = division.dims[Dim(d)];
     for (std::int64_t part = 0; part < cut.num_parts(); ++part)
       split.begins.push_back(static_cast<std::size_t>(cut.Begin(part)));
   }
@@ -439,10 +436,10 @@ TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, uns
   TilePlan plan;
   if (NumElements(problem.out) == 0) return plan;
   const auto p = std::make_shared<const GatherProblem>(problem);
-  Step step{problem, ChooseGatherLayout(problem, target, num_tiles), {}, {}, {}};
-  const Shape& chunk = step.layout.chunk;
-  step.cuts = CutsOfResult(problem, step.layout, chunk);
-  if (!step.layout.split.empty()) plan.temporaries.push_back(PartialResults(step));
+  Step step{problem, ChooseGatherDivision(problem, target, num_tiles), {}, {}, {}};
+  const Shape& chunk = step.division.chunk;
+  step.cuts = CutsOfResult(problem, step.division, chunk);
+  if (!step.division.split.empty()) plan.temporaries.push_back(PartialResults(step));
   const std::size_t batches = chunk.size();
   step.begin.assign(batches, 0);
   while (true) {
@@ -451,7 +448,7 @@ TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, uns
       step.end[b] = std::min(step.begin[b] + chunk[b], p->out[Dim(p->window.batch_dim[b])]);
     const auto s = std::make_shared<const Step>(step);
     plan.supersteps.push_back({{SliceGroup(s, p)}});
-    if (!s->layout.split.empty()) plan.supersteps.push_back({{PickGroup(s, p, num_tiles)}});
+    if (!s->division.split.empty()) plan.supersteps.push_back({{PickGroup(s, p, num_tiles)}});
     std::size_t b = batches;
     for (; b > 0; --b) {
       step.begin[b - 1] += chunk[b - 1];

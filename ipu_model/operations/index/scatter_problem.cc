@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hlo/SingleOperation.hpp"
 #include "operations/index/gather_plan.h"
 
 namespace ipu_model {
@@ -9,10 +10,8 @@ namespace ipu_model {
 UpdateKind UpdateKindOf(const Expression& update) {
   if (update.inputs.size() != 2 || update.outputs.size() != 1) return UpdateKind::kOther;
   if (update.code.empty()) return update.outputs[0] == 1 ? UpdateKind::kReplace : UpdateKind::kOther;
-  const Instruction& only = update.code[0];
-  const bool sum = update.code.size() == 1 && update.outputs[0] == 2 && only.op == ScalarOp::kAdd &&
-                   only.operand[0] + only.operand[1] == 1;
-  return sum ? UpdateKind::kAdd : UpdateKind::kOther;
+  const Instruction* const only = hlo::SingleOperation(update);
+  return only != nullptr && only->op == ScalarOp::kAdd ? UpdateKind::kAdd : UpdateKind::kOther;
 }
 
 Box UpdatesRegion(const ScatterProblem& p, const Box& step, const Box& box) {

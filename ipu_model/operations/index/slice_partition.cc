@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/strides.h"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
@@ -11,15 +12,7 @@ std::int64_t SliceBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 
 
 std::int64_t StepBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 16; }
 
-Shape TileStrides(const Shape& parts) {
-  Shape strides(parts.size());
-  std::int64_t stride = 1;
-  for (std::size_t d = parts.size(); d-- > 0;) {
-    strides[d] = stride;
-    stride *= parts[d];
-  }
-  return strides;
-}
+Shape TileStrides(const Shape& parts) { return RowMajorStrides(parts); }
 
 Partition SlicePartition(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
                          std::int64_t max_bytes) {

@@ -17,6 +17,7 @@
 #include "core/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
@@ -46,12 +47,8 @@ void FillNan(const HostTensor& t) {
 // Returns a dense copy of the tensor in scratch memory.
 HostTensor Copied(HostContext& context, const HostTensor& from) {
   HostTensor to = from;
-  std::int64_t stride = 1;
-  for (int d = to.rank - 1; d >= 0; --d) {
-    to.strides[d] = stride;
-    stride *= to.shape[d];
-  }
-  to.data = context.scratch.Allocate<char>(static_cast<std::size_t>(stride) * SizeOf(from.type));
+  const auto elements = static_cast<std::size_t>(SetDenseStrides(&to));
+  to.data = context.scratch.Allocate<char>(elements * SizeOf(from.type));
   CopyTensor(context, from, to);
   return to;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/convolution/convolution_layout.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/product/gemm.h"
 #include "kernels/vector/convert.h"
 
@@ -26,11 +27,8 @@ void Add(ThreadPool& pool, std::int64_t count, const float* from, float* to) {
 
 // Returns dense f32 values with the shape of `like`.
 HostTensor Sums(const HostTensor& like, float* values) {
-  HostTensor sums = like;
-  sums.data = values;
+  HostTensor sums = DenseLike(like, values);
   sums.type = DType::kF32;
-  std::int64_t stride = 1;
-  for (int d = sums.rank - 1; d >= 0; stride *= sums.shape[d--]) sums.strides[d] = stride;
   return sums;
 }
 

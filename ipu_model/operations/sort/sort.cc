@@ -17,6 +17,7 @@
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
@@ -182,12 +183,8 @@ struct Chunked {
 HostTensor DenseTensor(HostContext& context, const HostTensor& like, std::size_t dim, std::int64_t extent) {
   HostTensor t = like;
   t.shape[dim] = extent;
-  std::int64_t stride = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    t.strides[d] = stride;
-    stride *= t.shape[d];
-  }
-  t.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(t.type));
+  const auto elements = static_cast<std::size_t>(SetDenseStrides(&t));
+  t.data = context.scratch.Allocate(elements * SizeOf(t.type));
   return t;
 }
 

@@ -1,7 +1,7 @@
-// Chooses a gather's layout. The mechanism and the cost terms are those of PopLibs' embedding plan: the
+// Chooses a gather's division. The mechanism and the cost terms are those of PopLibs' embedding plan: the
 // operand is cut by rows and columns, indices are broadcast, and each cut of an indexed dimension gives a
 // partial result. The number of steps follows from the memory for partial results.
-#include "operations/index/gather_layout.h"
+#include "operations/index/gather_division.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,7 +15,7 @@
 namespace ipu_model {
 namespace {
 
-// Factor between successive cuts of the longest indexed dimension that are tried for separate layouts.
+// Factor between successive cuts of the longest indexed dimension that are tried for operands mapped anew.
 constexpr std::int64_t kSplitStep = 4;
 // A lookup in place may take this many times the cycles of a lookup in a large copy.
 constexpr double kPriceOfCopy = 8;
@@ -117,30 +117,30 @@ bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* fir
   return elements == p.view.num_elements();
 }
 
-void FindSplit(const GatherProblem& p, GatherLayout* layout) {
+void FindSplit(const GatherProblem& p, GatherDivision* division) {
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    if (Indexed(p, d) && layout->dims[d].num_parts() > 1) layout->split.push_back(static_cast<int>(d));
+    if (Indexed(p, d) && division->dims[d].num_parts() > 1) division->split.push_back(static_cast<int>(d));
   }
 }
 
-bool LayoutInPlace(const GatherProblem& p, unsigned num_tiles, GatherLayout* layout) {
-  layout->num_tiles = num_tiles;
-  layout->in_place = true;
-  if (!CutsOfOperand(p, &layout->dims, &layout->first_tile)) return false;
+bool DivisionInPlace(const GatherProblem& p, unsigned num_tiles, GatherDivision* division) {
+  division->num_tiles = num_tiles;
+  division->in_place = true;
+  if (!CutsOfOperand(p, &division->dims, &division->first_tile)) return false;
   const Shape shape = SpaceShape(p);
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    if (layout->dims[d].extent != shape[d]) return false;
+    if (division->dims[d].extent != shape[d]) return false;
   }
-  for (std::size_t d = p.operand.size(); d < shape.size(); ++d) layout->dims.push_back({shape[d]});
-  FindSplit(p, layout);
+  for (std::size_t d = p.operand.size(); d < shape.size(); ++d) division->dims.push_back({shape[d]});
+  FindSplit(p, division);
   return true;
 }
 
-// Makes a layout in which the windows are cut into `batch_parts` parts. The operand is spread over a share of
-// the tiles for each part; its longest indexed dimension is cut into `split_factor` times the necessary
+// Makes a division in which the windows are cut into `batch_parts` parts. The operand is spread over a share
+// of the tiles for each part; its longest indexed dimension is cut into `split_factor` times the necessary
 // number of parts. Returns false if there are not enough tiles.
-bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
-                    std::int64_t batch_parts, std::int64_t split_factor, GatherLayout* layout) {
+bool DivisionOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
+                      std::int64_t batch_parts, std::int64_t split_factor, GatherDivision* division) {
   const std::size_t rank = p.operand.size();
   const Shape shape = SpaceShape(p);
   const Shape operand_space(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(rank));
@@ -169,9 +169,9 @@ bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned 
   }
   const Shape strides = TileStrides(space.parts);
   for (std::size_t d = 0; d < shape.size(); ++d)
-    layout->dims.push_back({shape[d], 1, 0, space.parts[d], strides[d], space.grain[d]});
-  layout->num_tiles = num_tiles;
-  FindSplit(p, layout);
+    division->dims.push_back({shape[d], 1, 0, space.parts[d], strides[d], space.grain[d]});
+  division->num_tiles = num_tiles;
+  FindSplit(p, division);
   return true;
 }
 
@@ -179,32 +179,32 @@ bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned 
 struct Amounts {
   std::int64_t rows = 1, window = 1, operand = 1;
 };
-Amounts AmountsOf(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
+Amounts AmountsOf(const GatherProblem& p, const GatherDivision& division, const Shape& chunk) {
   Amounts n;
   const std::vector<int> walked = WalkedDims(p);
   for (std::size_t b = 0; b < walked.size(); ++b) {
     if (walked[b] >= 0) {
-      const Cut& cut = layout.dims[static_cast<std::size_t>(walked[b])];
+      const Cut& cut = division.dims[static_cast<std::size_t>(walked[b])];
       n.rows *= cut.num_parts() > 1 ? cut.Largest() : chunk[b];
     } else {
-      n.rows *= CeilDivide(chunk[b], layout.dims[p.operand.size() + b].parts);
+      n.rows *= CeilDivide(chunk[b], division.dims[p.operand.size() + b].parts);
     }
   }
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    const std::int64_t largest = layout.dims[d].Largest();
+    const std::int64_t largest = division.dims[d].Largest();
     n.operand *= largest;
     if (p.window.batching[d] < 0) n.window *= Indexed(p, d) ? p.slice_sizes[d] : largest;
   }
   return n;
 }
 
-std::int64_t ResultOfStep(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
+std::int64_t ResultOfStep(const GatherProblem& p, const GatherDivision& division, const Shape& chunk) {
   std::int64_t elements = NumElements(p.out);
   for (std::size_t b = 0; b < chunk.size(); ++b) {
     const std::int64_t whole = p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
     elements = whole == 0 ? 0 : elements / whole * chunk[b];
   }
-  return CeilDivide(elements, static_cast<std::int64_t>(layout.num_tiles));
+  return CeilDivide(elements, static_cast<std::int64_t>(division.num_tiles));
 }
 
 std::int64_t NumSteps(const GatherProblem& p, const Shape& chunk) {
@@ -219,21 +219,21 @@ std::int64_t NumSteps(const GatherProblem& p, const Shape& chunk) {
 // Limits the memory of partial results by cutting batch dimensions into steps. Does not cut batch dimensions
 // that follow a cut of the operand: some of the tiles would be idle in each step. Returns whether the buffers
 // and a copy of the operand are within their limits.
-bool ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout* layout) {
+bool ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherDivision* division) {
   Shape whole;
   for (int b = 0; b < p.window.batch_rank; ++b)
     whole.push_back(p.out[static_cast<std::size_t>(p.window.batch_dim[b])]);
-  layout->chunk = whole;
+  division->chunk = whole;
   const auto size = static_cast<std::int64_t>(SizeOf(p.type));
   const bool copy_fits =
-      layout->in_place || AmountsOf(p, *layout, whole).operand * size <= OperandBudget(p, target);
-  if (layout->split.empty()) return copy_fits;
+      division->in_place || AmountsOf(p, *division, whole).operand * size <= OperandBudget(p, target);
+  if (division->split.empty()) return copy_fits;
   const std::vector<int> walked = WalkedDims(p);
   const std::int64_t index_bytes = p.window.num_components * static_cast<std::int64_t>(SizeOf(p.index_type));
   const auto bytes = [&](const Shape& chunk) {
-    const Amounts n = AmountsOf(p, *layout, chunk);
-    const std::int64_t copied = layout->in_place || p.buffer_limit == 0 ? 0 : n.operand * size;
-    return (n.rows * n.window + layout->num_partials() * ResultOfStep(p, *layout, chunk)) * size +
+    const Amounts n = AmountsOf(p, *division, chunk);
+    const std::int64_t copied = division->in_place || p.buffer_limit == 0 ? 0 : n.operand * size;
+    return (n.rows * n.window + division->num_partials() * ResultOfStep(p, *division, chunk)) * size +
            n.rows * index_bytes + copied;
   };
   const std::int64_t most = p.buffer_limit > 0 ? p.buffer_limit : SliceBudget(target.bytes_per_tile);
@@ -247,42 +247,43 @@ bool ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout
       std::size_t longest = chunk.size();
       for (std::size_t b = 0; b < chunk.size(); ++b) {
         const bool follows =
-            walked[b] >= 0 && layout->dims[static_cast<std::size_t>(walked[b])].num_parts() > 1;
+            walked[b] >= 0 && division->dims[static_cast<std::size_t>(walked[b])].num_parts() > 1;
         if (!follows && chunk[b] > 1 && (longest == chunk.size() || chunk[b] > chunk[longest])) longest = b;
       }
       if (longest == chunk.size()) break;
       chunk[longest] = CeilDivide(chunk[longest], std::int64_t{2});
     }
-    layout->chunk = chunk;
+    division->chunk = chunk;
     if (NumSteps(p, chunk) < most_steps || last) break;
   }
   for (std::size_t b = 0; b < walked.size(); ++b) {
-    Cut& cut = layout->dims[p.operand.size() + b];
+    Cut& cut = division->dims[p.operand.size() + b];
     if (walked[b] >= 0) continue;
-    cut.extent = std::max<std::int64_t>(1, layout->chunk[b]);
+    cut.extent = std::max<std::int64_t>(1, division->chunk[b]);
     cut.parts = std::min(cut.parts, cut.extent);
   }
-  return copy_fits && bytes(layout->chunk) <= most;
+  return copy_fits && bytes(division->chunk) <= most;
 }
 
-double CyclesOf(const GatherProblem& p, const TargetModel& target, const GatherLayout& layout) {
-  const Amounts n = AmountsOf(p, layout, layout.chunk);
+double CyclesOf(const GatherProblem& p, const TargetModel& target, const GatherDivision& division) {
+  const Amounts n = AmountsOf(p, division, division.chunk);
   const auto size = static_cast<double>(SizeOf(p.type));
   const double index_bytes =
       static_cast<double>(p.window.num_components) * static_cast<double>(SizeOf(p.index_type));
-  // The cost of wraps is left out: it is small, and the same for all layouts.
+  // The cost of wraps is left out: it is small, and the same for all divisions.
   double cycles = static_cast<double>(SliceCycles(target, p.type, n.rows, n.window, 0)) + target.sync_cycles;
   double bytes = static_cast<double>(n.rows) * index_bytes;
-  if (!layout.in_place) bytes += static_cast<double>(n.operand) * size;
-  if (!layout.split.empty()) {
-    const std::int64_t elements = ResultOfStep(p, layout, layout.chunk);
+  if (!division.in_place) bytes += static_cast<double>(n.operand) * size;
+  if (!division.split.empty()) {
+    const std::int64_t elements = ResultOfStep(p, division, division.chunk);
     const std::int64_t rows = CeilDivide(elements, std::max<std::int64_t>(1, n.window));
-    bytes += static_cast<double>(elements * layout.num_partials()) * size +
+    bytes += static_cast<double>(elements * division.num_partials()) * size +
              static_cast<double>(rows) * index_bytes;
     cycles += static_cast<double>(SliceCycles(target, p.type, rows, std::min(elements, n.window), 0)) +
               target.sync_cycles;
   }
-  return static_cast<double>(NumSteps(p, layout.chunk)) * (cycles + bytes / target.exchange_bytes_per_cycle);
+  return static_cast<double>(NumSteps(p, division.chunk)) *
+         (cycles + bytes / target.exchange_bytes_per_cycle);
 }
 
 }  // namespace
@@ -327,28 +328,28 @@ std::vector<int> WalkedDims(const GatherProblem& p) {
 
 namespace {
 
-// Returns the cheapest of the layouts that copy the operand.
-GatherLayout ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
-                             double* best_cycles) {
+// Returns the cheapest of the divisions that copy the operand.
+GatherDivision ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
+                               double* best_cycles) {
   std::int64_t rows = 1;
   for (int b = 0; b < p.window.batch_rank; ++b)
     rows *= p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
   const auto size = static_cast<std::int64_t>(SizeOf(p.type));
-  GatherLayout best;
+  GatherDivision best;
   bool best_fits = false;
   *best_cycles = std::numeric_limits<double>::max();
   for (std::int64_t parts = 1;; parts = std::min<std::int64_t>(2 * parts, num_tiles)) {
     for (std::int64_t factor = 1;; factor *= kSplitStep) {
-      GatherLayout layout;
-      if (!LayoutOfItsOwn(p, target, num_tiles, parts, factor, &layout)) break;
-      const bool fits = ChooseChunk(p, target, &layout);
+      GatherDivision division;
+      if (!DivisionOfItsOwn(p, target, num_tiles, parts, factor, &division)) break;
+      const bool fits = ChooseChunk(p, target, &division);
       const bool large =
-          AmountsOf(p, layout, layout.chunk).operand * size > StepBudget(target.bytes_per_tile);
-      const double cycles = (large ? kPriceOfCopy : 1) * CyclesOf(p, target, layout);
+          AmountsOf(p, division, division.chunk).operand * size > StepBudget(target.bytes_per_tile);
+      const double cycles = (large ? kPriceOfCopy : 1) * CyclesOf(p, target, division);
       if (fits != best_fits ? fits : cycles < *best_cycles) {
         *best_cycles = cycles;
         best_fits = fits;
-        best = std::move(layout);
+        best = std::move(division);
       }
     }
     if (parts >= std::min<std::int64_t>(num_tiles, std::max<std::int64_t>(rows, 1))) break;
@@ -358,10 +359,10 @@ GatherLayout ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, 
 
 }  // namespace
 
-GatherLayout ChooseGatherLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
   double cycles = 0;
-  GatherLayout own = ChooseOwnLayout(p, target, num_tiles, &cycles), in_place;
-  if (!LayoutInPlace(p, num_tiles, &in_place)) return own;
+  GatherDivision own = ChooseOwnLayout(p, target, num_tiles, &cycles), in_place;
+  if (!DivisionInPlace(p, num_tiles, &in_place)) return own;
   ChooseChunk(p, target, &in_place);
   const std::int64_t copied =
       AmountsOf(p, own, own.chunk).operand * static_cast<std::int64_t>(SizeOf(p.type));
@@ -396,9 +397,9 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
             std::clamp<std::int64_t>(partition.parts[longest] * free, 1, std::max<std::int64_t>(1, grains));
         partition.tile_stride = TileStrides(partition.parts);
       }
-      GatherLayout layout;
-      layout.num_tiles = num_tiles;
-      layout.in_place = true;
+      GatherDivision division;
+      division.num_tiles = num_tiles;
+      division.in_place = true;
       std::int64_t held = 1;
       for (std::size_t d = 0; d < space.size(); ++d) {
         Cut cut;
@@ -409,14 +410,15 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
           cut.grain = partition.grain[d];
           held *= partition.LargestPart(static_cast<int>(d));
         }
-        layout.dims.push_back(cut);
+        division.dims.push_back(cut);
       }
-      FindSplit(p, &layout);
-      const bool fits = ChooseChunk(p, target, &layout) && held * static_cast<std::int64_t>(SizeOf(p.type)) <=
-                                                               SliceBudget(target.bytes_per_tile);
+      FindSplit(p, &division);
+      const bool fits =
+          ChooseChunk(p, target, &division) &&
+          held * static_cast<std::int64_t>(SizeOf(p.type)) <= SliceBudget(target.bytes_per_tile);
       // A pass over all elements: two loads and a store per vector, all workers together.
       const double pass = 3.0 * static_cast<double>(held) / target.VectorWidth(p.type);
-      const double cycles = std::min(own_cycles, CyclesOf(p, target, layout)) + pass;
+      const double cycles = std::min(own_cycles, CyclesOf(p, target, division)) + pass;
       if (fits != best_fits ? fits : cycles < best_cycles) {
         best_cycles = cycles;
         best_fits = fits;

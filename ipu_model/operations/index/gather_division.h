@@ -1,7 +1,6 @@
-// How a gather is divided among tiles: with the operand in place or in a separate layout, and in how many
-// steps.
-#ifndef IPU_MODEL_OPERATIONS_INDEX_GATHER_LAYOUT_H_
-#define IPU_MODEL_OPERATIONS_INDEX_GATHER_LAYOUT_H_
+// How a gather is divided among tiles: with the operand in place or mapped anew, and in how many steps.
+#ifndef IPU_MODEL_OPERATIONS_INDEX_GATHER_DIVISION_H_
+#define IPU_MODEL_OPERATIONS_INDEX_GATHER_DIVISION_H_
 
 #include <cstdint>
 #include <vector>
@@ -32,7 +31,7 @@ struct Cut {
 // window dimension, the operand's for an indexed one), then the batch dimensions. A batch dimension that is
 // paired with an operand dimension follows its cut; its own cut has one part. The cut of another batch
 // dimension is that of the positions of one step.
-struct GatherLayout {
+struct GatherDivision {
   std::vector<Cut> dims;
   unsigned first_tile = 0, num_tiles = 1;
   std::vector<int> split;  // the indexed dimensions that are cut
@@ -51,9 +50,9 @@ bool Indexed(const GatherProblem& p, std::size_t d);
 // Returns, per batch dimension, the operand dimension that it is paired with, or -1.
 std::vector<int> WalkedDims(const GatherProblem& p);
 
-// Returns the layout with the fewest cycles. If a tile holds much of the operand, prefers a lookup in place
+// Returns the division with the fewest cycles. If a tile holds much of the operand, prefers a lookup in place
 // unless it is many times slower, because a copy would need as much memory again.
-GatherLayout ChooseGatherLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
+GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
 // Returns the best placement of an operand that is still to be created, for the lookup and for passes over
 // all of it.
@@ -61,4 +60,4 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_OPERATIONS_INDEX_GATHER_LAYOUT_H_
+#endif  // IPU_MODEL_OPERATIONS_INDEX_GATHER_DIVISION_H_
