@@ -23,8 +23,8 @@ poplar::Tensor TileState(const poplar::Graph& graph, const std::string& name,
     poplar::Graph::TileToTensorMapping mapping(num_tiles);
     for (std::size_t t = 0; t < num_tiles; ++t) mapping[t].emplace_back(t * each, (t + 1) * each);
     top.setTileMapping(state, mapping);
-    std::vector<unsigned> values;
-    for (std::uint64_t i = 0; i < state.numElements(); ++i) values.push_back(initial(i));
+    std::vector<unsigned> values(num_tiles * each);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = initial(i);
     top.setInitialValue(state, poplar::ArrayRef<unsigned>(values));
   }
   const poplar::Tensor all = impl.TensorOf(id);
