@@ -93,16 +93,23 @@ std::vector<std::vector<VariableAccess>> Accesses(const CompiledProgram& program
     std::vector<View> views;
   };
   std::map<VariableId, Partial> partial;
+  // By variable: its access in the list of the last instruction that has one.
+  struct Place {
+    std::uint32_t instruction = ~0u;
+    std::size_t index = 0;
+  };
+  std::vector<Place> places(program.variables.size());
   const std::vector<Block> blocks = BlocksOf(host, begin, end);
   for (std::uint32_t b = 0; b < blocks.size(); ++b) {
     for (std::uint32_t i = blocks[b].begin; i < blocks[b].end; ++i) {
       std::vector<VariableAccess>& here = accesses[i - begin];
-      const auto access = [&here](VariableId v) -> VariableAccess& {
-        for (VariableAccess& a : here) {
-          if (a.variable == v) return a;
+      const auto access = [&here, &places, i](VariableId v) -> VariableAccess& {
+        Place& place = places[v];
+        if (place.instruction != i) {
+          place = {i, here.size()};
+          here.push_back({v});
         }
-        here.push_back({v});
-        return here.back();
+        return here[place.index];
       };
       const auto reads = [&](const std::vector<View>& views) {
         for (const View& v : views) {
