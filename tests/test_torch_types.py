@@ -100,3 +100,64 @@ def test_an_input_that_does_not_fit_its_compiled_type_is_refused():
         run = manager.compile_model(model, whole(1, 2, dtype=torch.int32))
         with pytest.raises(ValueError, match="int32 and has the value 1099511627776"):
             manager.execute_model(run, whole(1, BIG))
+
+
+BOOLEANS = torch.tensor([True, False, True, True])
+BYTES = whole(0, 1, 4, 200, dtype=torch.uint8)
+INTEGERS = whole(-7, 0, 4, (1 << 24) + 1, dtype=torch.int32)
+FLOATS = torch.tensor([-1.5, 0.0, 2.5, float("nan")])
+PLACES = whole(0, 2, 2, 1)
+EVERY = (BOOLEANS, BYTES, INTEGERS, FLOATS, whole(-BIG - 5, 0, 4, BIG + 1), FLOATS.double())
+
+
+def scatters(x, places):
+    """What is combined in the same place."""
+    zeros, ones = torch.zeros(5, dtype=x.dtype), torch.ones(5, dtype=x.dtype)
+    reductions = ("amax", "sum") if x.dtype == torch.bool else ("amax", "amin", "sum", "prod")
+    return [
+        zeros.scatter_add(0, places, x),
+        zeros.index_add(0, places, x),
+        zeros.index_put((places,), x, accumulate=True),
+        *(ones.scatter_reduce(0, places, x, name, include_self=own) for name in reductions for own in (True, False)),
+    ]
+
+
+# Function and inputs; the results are lists, so that each row is one program.
+OF_TYPES = {
+    "signs": (lambda *xs: [f(x) for f in (torch.sign, torch.sgn) for x in xs], *EVERY),
+    "sums": (
+        lambda *xs: [x + x.flip(0) for x in xs] + [torch.add(xs[0], xs[0].flip(0), alpha=a) for a in (True, False)],
+        *EVERY,
+    ),
+    "remainders": (lambda *xs: [y for x in xs for y in (torch.fmod(x, 3), torch.fmod(x.flip(0), x | 3))], *EVERY[1:3]),
+    "remainders of floats": (lambda *xs: [torch.fmod(x, y) for x in xs for y in (0.7, xs[1])], FLOATS, FLOATS.double()),
+    "remainders beyond 32 bits": (lambda x: [torch.fmod(x, 3), torch.fmod(x, x.flip(0) | 3)], EVERY[4]),
+    "functions": (
+        lambda *xs: [f(x) for f in (torch.rsqrt, torch.erf, torch.lgamma, torch.exp2, torch.acos) for x in xs],
+        *EVERY[:3],
+    ),
+    "functions of float64": (lambda x: [torch.lgamma(x), torch.digamma(x)], double(4)),
+    **{f"scatters of {x.dtype}": (lambda x, i: scatters(x, i), x, PLACES) for x in EVERY[:4]},
+}
+
+
+@pytest.mark.parametrize("name", OF_TYPES)
+def test_operations_of_every_type(name):
+    function, *inputs = OF_TYPES[name]
+    given = tuple(inputs) if len(inputs) > 1 else inputs[0]
+    with GraphCoreManager() as manager:
+        found = manager.execute_model(manager.compile_model(Function(function).eval(), given), given)
+    for result, wanted in zip(found, function(*inputs), strict=True):
+        torch.testing.assert_close(result, wanted, equal_nan=True)
+
+
+def test_results_whose_size_depends_on_values_are_refused_with_what_to_write_instead():
+    rows = [
+        (lambda x: torch.bincount(x, minlength=5), "bincount.* write torch.zeros.*scatter_add"),
+        (lambda x: torch.nonzero(x), "nonzero.* write torch.nonzero_static"),
+        (lambda x: x[x > 1], "size depends on the values"),
+    ]
+    with GraphCoreManager() as manager:
+        for function, message in rows:
+            with pytest.raises(NotImplementedError, match=message):
+                manager.compile_model(Function(function), PLACES)

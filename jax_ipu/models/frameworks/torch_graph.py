@@ -143,7 +143,12 @@ class _Interpreter(torch.fx.Interpreter):
                 return super().run_node(n)
             expected = n.meta.get("val")
             with torch_types.context_of(n.target, self.fetch_args_kwargs_from_env(n), expected):
-                result = super().run_node(n)
+                try:
+                    result = super().run_node(n)
+                except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
+                    if not torch_types.depends_on_values(expected):
+                        raise
+                    raise NotImplementedError(torch_operations.not_fixed(n.target)) from error
             return torch_types.fitted(result, expected, n.target, f"PyTorch's operation {n.target}")
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -135,8 +135,83 @@ def _accumulated(x: Any, *settings: Any, general: Callable[..., Any], **options:
     return general(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.int64), *settings, **options)
 
 
-def _of_floats(x: Any, *, general: Callable[..., Any]) -> Any:
-    return general(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32))
+def _of_floats(x: Any, *settings: Any, general: Callable[..., Any]) -> Any:
+    """Functions of whole numbers and booleans are those of float32."""
+    return general(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32), *settings)
+
+
+def _lgamma(x: Any) -> Any:
+    """As torchax's, whose results are float32 for float64."""
+    return _of_floats(x, general=lax.lgamma)
+
+
+def _digamma(x: Any) -> Any:
+    """As torchax's, whose results are float32 for float64."""
+    values = _of_floats(x, general=lax.digamma)
+    return jnp.where(x == 0, -jnp.inf, values)
+
+
+def _add(x: Any, y: Any, *, general: Callable[..., Any], alpha: Any = 1) -> Any:
+    """The sum of booleans is a boolean, which torchax multiplies by the number 1 first."""
+    if jnp.result_type(x, y) != jnp.bool_:
+        return general(x, y, alpha=alpha)
+    return jnp.logical_or(x, jnp.logical_and(y, bool(alpha)))
+
+
+def _sign(x: Any) -> Any:
+    """Of NaN it is 0, and of a boolean the boolean."""
+    if x.dtype == jnp.bool_:
+        return x
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+def _sign_of_any(x: Any, *, general: Callable[..., Any]) -> Any:
+    return general(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else _sign(x)
+
+
+def _remainder_of_dividend(x: Any, y: Any) -> Any:
+    """The remainder has the sign of the dividend, and is exact: no quotient is rounded."""
+    kind = jnp.result_type(x, y)
+    if jnp.issubdtype(kind, jnp.inexact) and not any(
+        jnp.issubdtype(jnp.asarray(v).dtype, jnp.inexact) for v in (x, y) if hasattr(v, "dtype")
+    ):
+        kind = jnp.dtype(jnp.float32)  # whole numbers with a float of Python
+    return lax.rem(*jnp.broadcast_arrays(jnp.asarray(x, kind), jnp.asarray(y, kind)))
+
+
+def _scatter_add(x: Any, dim: int, index: Any, source: Any, *, general: Callable[..., Any]) -> Any:
+    """The sum of booleans is whether any of them is true."""
+    if x.dtype != jnp.bool_:
+        return general(x, dim, index, source)
+    return general(x.astype(jnp.int32), dim, index, source.astype(jnp.int32)) > 0
+
+
+def _scatter_reduce(
+    x: Any,
+    dim: int,
+    index: Any,
+    source: Any,
+    reduce: str | None = None,
+    *,
+    include_self: bool = True,
+    general: Callable[..., Any],
+) -> Any:
+    """As torchax's, which has no sums of booleans, and starts the largest of whole numbers with an infinity."""
+    if x.dtype == jnp.bool_ and reduce is not None:
+        of_bits = {"sum": "amax", "add": "amax", "prod": "amin", "multiply": "amin"}.get(reduce, reduce)
+        numbers = (x.astype(jnp.int32), dim, index, source.astype(jnp.int32), of_bits)
+        return _scatter_reduce(*numbers, include_self=include_self, general=general) > 0
+    if not include_self and reduce in ("amax", "amin") and jnp.issubdtype(x.dtype, jnp.integer):
+        limits = jnp.iinfo(x.dtype)
+        start = limits.min if reduce == "amax" else limits.max
+        x, include_self = general(x, dim, index, jnp.full_like(source, start)), True
+    return general(x, dim, index, source, reduce, include_self=include_self)
+
+
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *, general: Callable[..., Any]) -> Any:
+    if x.dtype != jnp.bool_ or not accumulate:
+        return general(x, indices, values, accumulate)
+    return general(x.astype(jnp.int32), indices, values.astype(jnp.int32), accumulate) > 0
 
 
 def _truth(x: Any, *settings: Any, general: Callable[..., Any]) -> Any:
@@ -179,6 +254,12 @@ def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = No
     return general(size, value, dtype=dtype, **options)
 
 
+# Functions of numbers whose results are floats.
+_OF_FLOATS = """
+    acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 i0 log log10 log1p log2
+    reciprocal rsqrt sigmoid sin sinc sinh special_erfcx special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
+"""
+
 OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.jax_ipu.stop_gradient.default: lax.stop_gradient,
     torch.ops.aten.embedding.default: _embedding,
@@ -186,6 +267,11 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.avg_pool1d.default: _average_pool,
     torch.ops.aten.avg_pool2d.default: _average_pool,
     torch.ops.aten.avg_pool3d.default: _average_pool,
+    torch.ops.aten.digamma.default: _digamma,
+    torch.ops.aten.lgamma.default: _lgamma,
+    torch.ops.aten.sign.default: _sign,
+    torch.ops.aten.fmod.Tensor: _remainder_of_dividend,
+    torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
 }
 # Those that need torchax's operation as `general`.
 WRAPPED: dict[Any, Callable[..., Any]] = {
@@ -196,7 +282,15 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.prod.dim_int: _accumulated,
     torch.ops.aten.cumsum.default: _accumulated,
     torch.ops.aten.cumprod.default: _accumulated,
-    torch.ops.aten.sigmoid.default: _of_floats,
+    **{getattr(torch.ops.aten, name).default: _of_floats for name in _OF_FLOATS.split()},
+    torch.ops.aten.add.Tensor: _add,
+    torch.ops.aten.add.Scalar: _add,
+    torch.ops.aten.sgn.default: _sign_of_any,
+    torch.ops.aten.scatter_add.default: _scatter_add,
+    torch.ops.aten.scatter.reduce: _scatter_reduce,
+    torch.ops.aten.scatter_reduce.two: _scatter_reduce,
+    torch.ops.aten.index_put.default: _index_put,
+    torch.ops.aten._unsafe_index_put.default: _index_put,
     torch.ops.aten.any.default: _truth,
     torch.ops.aten.any.dim: _truth,
     torch.ops.aten.any.dims: _truth,
@@ -213,6 +307,26 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.linalg_vector_norm.default: _vector_norm,
     torch.ops.aten.dist.default: _distance,
 }
+
+
+# What has a fixed size instead of what depends on values.
+_OF_FIXED_SIZE = {
+    "bincount": "torch.zeros(n, dtype=torch.int64).scatter_add(0, x, torch.ones_like(x)), for values below n",
+    "nonzero": "torch.nonzero_static(x, size=n), or masks instead of positions",
+    "masked_select": "torch.where(mask, x, 0)",
+    "index": "torch.where(mask, x, 0)",
+    "repeat_interleave": "its argument output_size with repeats that are numbers, or torch.gather",
+}
+
+
+def not_fixed(target: Any) -> str:
+    """The message about an operation whose result has a size that depends on values."""
+    name = str(target).split(".")[1] if "." in str(target) else str(target)
+    instead = _OF_FIXED_SIZE.get(name, "operations whose results have the same shape for all values")
+    return (
+        f"PyTorch's operation {target} has a result whose size depends on the values of its operands, and a program "
+        f"for the IPU has one size for all: write {instead}"
+    )
 
 
 @contextlib.contextmanager

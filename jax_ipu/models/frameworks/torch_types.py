@@ -89,6 +89,11 @@ def widened(operand: Any, expected: Any) -> Any:
     return operand.astype(wanted) if integers and np.dtype(operand.dtype).itemsize < wanted.itemsize else operand
 
 
+def depends_on_values(expected: Any) -> bool:
+    """Whether the shape of a result is not known before the operation runs."""
+    return any(isinstance(size, torch.SymInt) for x in _tensors(expected) for size in x.shape)
+
+
 def _gives_positions(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.name.removeprefix("aten::") in _POSITIONS
 
