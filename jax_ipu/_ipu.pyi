@@ -75,6 +75,12 @@ class Target:
     @property
     def version(self) -> str: ...
 
+def chip_names() -> list[str]:
+    """The architectures of `Target`, the oldest first."""
+
+def most_tiles() -> int:
+    """The most tiles that one of them has."""
+
 class Tensor:
     @property
     def shape(self) -> tuple[int, ...]: ...

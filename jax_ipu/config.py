@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from jax_ipu import environment, names
+from jax_ipu.chips import chip_names, most_tiles
 
 T = TypeVar("T")
 
-MODEL_VERSIONS = ("ipu1", "ipu2", "ipu21", "bow")
 EXECUTIONS = ("fast", "tile", "codelets")
 INSTRUCTION_SETS = ("avx2", "avx512")
 TRACE_PLANES = ("custom", "tpu")
@@ -39,6 +39,10 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
+def _chip(text: str) -> str:
+    return _one_of(chip_names())(text)
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("a whole number of at least 1")
@@ -54,8 +58,8 @@ def _seed(text: str) -> int:
 def _num_tiles(text: str) -> int:
     if text.lower() in ("all", "0"):
         return 0
-    if not text.isdecimal() or not 1 <= int(text) <= 1472:
-        raise ValueError("a whole number from 1 to 1472, or all")
+    if not text.isdecimal() or not 1 <= int(text) <= most_tiles():
+        raise ValueError(f"a whole number from 1 to {most_tiles()}, or all")
     return int(text)
 
 
@@ -144,7 +148,7 @@ class Config:
     """
 
     use_model = _Option(True, _boolean, "Use the IPU model. False needs a build against the Poplar SDK and hardware.")
-    model_version = _Option("ipu2", _one_of(MODEL_VERSIONS), "Architecture of the model: ipu1, ipu2, ipu21 or bow.")
+    model_version = _Option("ipu2", _chip, "The chip that the model is: `jax-ipu info` lists them.")
     model_num_tiles = _Option(0, _num_tiles, "Tiles of each modelled IPU; 0 means all of the architecture.")
     device_count = _Option(1, _positive, "How many IPUs the model has.")
     visible_devices: _Option[tuple[int, ...] | None] = _Option(

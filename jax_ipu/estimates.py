@@ -164,8 +164,8 @@ def estimate(
             options of its own.
         args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place, with shardings for several IPUs: a mesh
             of devices or a ``jax.sharding.AbstractMesh``, which needs none.
-        target: a chip, "ipu1", "ipu2", "ipu21" or "bow", or a chip and its number of tiles, "ipu2:1"; by default
-            the one that :data:`jax_ipu.config` names.
+        target: a chip of those that ``jax-ipu info`` lists, "bow", or a chip and its number of tiles, "ipu2:1"; by
+            default the one that :data:`jax_ipu.config` names.
         num_ipus: for how many IPUs the program must be, by its shardings; by default for as many as they say.
         donate_argnums: as in ``jax.jit``; ignored when ``fun`` is jitted already.
         compiler_options: as in ``jax.jit``: docs/environment.md has a table.

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,6 +16,7 @@ import pytest
 import jax_ipu
 from jax_ipu import command_line
 from jax_ipu.command_line import doctor
+from jax_ipu.command_line.programs import functions_in
 from jax_ipu.integration.compilation_cache import entries
 
 MODULE = """
@@ -42,6 +44,12 @@ def sine(x):
 
 rows = NamedSharding(AbstractMesh((4,), ("ipus",)), PartitionSpec("ipus"))
 sharded = jax.jit(lambda x: x - x.sum(0), in_shardings=rows)
+
+def mismatch(w, x):
+    return w + x
+
+def _hidden(x):
+    return x
 
 def broken(x):
     raise ValueError("broken by intention")
@@ -235,6 +243,24 @@ def test_largest_batch(run):
     ("arguments", "message"),
     [
         (("estimate", "nothing"), "nothing is no file"),
+        (("estimate", "nothing.mlir"), "no file nothing.mlir"),
+        (("estimate", "no_such_file.py"), "no file no_such_file.py"),
+        (("estimate", "."), ". is a folder"),
+        (("estimate", "command_line_program.py"), "command_line_program.py:step, command_line_program.py:product"),
+        (("report", "command_line_program.py:"), "command_line_program.py:step, command_line_program.py:product"),
+        (("compare", "command_line_program"), "command_line_program:sine, command_line_program:sharded"),
+        (("estimate", "command_line_program:stp"), "Did you mean step?"),
+        (("estimate", "command_line_program:step", "--donate", "2"), "--donate 2"),
+        (("estimate", "command_line_program:step", "--arg", "f32[2]"), "takes (w, x), but gets 1 argument"),
+        (("estimate", "command_line_program:sine", "--option", "outline=x"), "Did you mean ipu_outline?"),
+        (("estimate", "command_line_program:sine", "--option", "ipu_outline=x"), "use one of memory"),
+        (("estimate", "before.json"), "compare and report take"),
+        (("estimate", "empty.mlir"), "is empty"),
+        (("report", "before.json"), "no report"),
+        (("report", "command_line_program:step", "-o", "."), "ends in .html"),
+        (("report", "command_line_program:step", "-o", "folder.json"), "a folder of this name"),
+        (("report", "command_line_program:step", "-o", "empty.mlir/x.json"), "cannot be made"),
+        (("popc", "no_such_file.cpp"), "no file no_such_file.cpp"),
         (("estimate", "no_such_module:f"), "no module no_such_module"),
         (("estimate", "no_such_file.py:f"), "no file no_such_file.py"),
         (("estimate", "command_line_program:g"), "has no g"),
@@ -263,6 +289,9 @@ def test_largest_batch(run):
     ],
 )
 def test_invalid_command_lines_are_exit_code_2(run, arguments, message):
+    Path("before.json").write_text("{}")
+    Path("empty.mlir").touch()
+    Path("folder.json").mkdir(exist_ok=True)
     code, text, error = run(*arguments)
     assert (code, text) == (2, "") and message in error
     code, text, _ = run(*arguments, "--json")
@@ -273,6 +302,74 @@ def test_unknown_commands_and_options_are_exit_code_2(run):
     for arguments in ((), ("nothing",), ("estimate",), ("info", "--nothing"), ("estimate", "x", "--batch", "0")):
         code, text, error = run(*arguments)
         assert (code, text) == (2, "") and "usage" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("estiamte", "x"), "no COMMAND estiamte. Did you mean estimate?"),
+        (("cache", "lst"), "no ACTION lst. Did you mean list?"),
+        (("estimate", "x", "--taget", "bow"), "--taget: did you mean --target?"),
+        (("largest-batch", "x", "--multiple=3"), "--multiple-of"),
+        (("estimate", "x", "--batch", "many"), "'many' is no whole number of at least 1"),
+        (("estimate", "x", "--top", "-1"), "'-1' is no whole number of at least 0"),
+        (("monitor", "--interval", "x"), "from 0.05 to 3600"),
+        (("monitor", "--count", "0"), "at least 1"),
+    ],
+)
+def test_misspelt_commands_and_options(run, arguments, message):
+    code, text, error = run(*arguments)
+    if arguments[0] == "largest-batch":  # argparse takes an option that is cut short
+        assert code == 2 and "x is no file" in error
+        return
+    assert (code, text) == (2, "") and message in error and "--help" in error
+
+
+def test_functions_of_a_file_are_listed_without_running_it():
+    assert functions_in(MODULE) == "step product vectors unused sine sharded mismatch broken unsupported".split()
+    assert functions_in("f: int = 3\nclass C:\n    def g(self): ...\nh = partial(f)\nk = print(1)") == ["h"]
+
+
+COMMANDS = "run estimate report compare largest-batch monitor doctor cache poplar popc info library-path".split()
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS), ["cache", "list"], ["cache", "clear"]])
+def test_help_has_examples(run, command):
+    code, text, error = run(*command, "--help")
+    _, _, examples = text.partition("examples:\n")
+    assert (code, error) == (0, "") and examples.strip()
+    # Examples are command lines of this command.
+    assert all(" ".join(["jax-ipu", *command]) in line for line in examples.splitlines() if line)
+    described = " ".join(text.partition("examples:")[0].split())
+    assert not re.search(r"\b(an|on|for) Ipu|\bas json\b|on an ipu\b", described)
+
+
+def test_capitals_of_names_in_help(run):
+    assert "Say whether a program fits on an IPU" in run("estimate", "--help")[1]
+    assert "or its data as JSON." in run("report", "--help")[1]
+
+
+def test_version(run):
+    assert run("--version") == (0, f"jax-ipu {jax_ipu.__version__}\n", "")
+
+
+def test_reports_make_their_folder(run, tmp_path):
+    path = tmp_path / "new" / "folder" / "step.json"
+    code, text, _ = run("report", "command_line_program:step", "--target", "ipu2:4", "-o", str(path))
+    assert code == 0 and path.is_file() and f"wrote {path}" in text
+
+
+def test_errors_of_programs_have_the_line_of_the_user(run):
+    code, _, error = run("estimate", "command_line_program.py:mismatch", "--arg", "f32[2]", "--arg", "f32[3]")
+    assert code == 3 and "TypeError: add got incompatible shapes" in error
+    line = MODULE.splitlines().index("    return w + x") + 1
+    assert f"  command_line_program.py:{line}, in mismatch: return w + x\n" in error
+    Path("imports_nothing.py").write_text("\nimport no_such_module\n")
+    code, _, error = run("estimate", "imports_nothing.py:f")
+    assert code == 3 and "imports_nothing.py:2: import no_such_module" in error
+    Path("does_not_parse.py").write_text("def f(x)\n")
+    code, _, error = run("estimate", "does_not_parse.py")
+    assert code == 2 and "line 1" in error
 
 
 def test_programs_that_fail_are_exit_code_3(run, tmp_path):
@@ -525,6 +622,16 @@ def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -P -m jax_ipu info | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == "" and done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["info", "estimate jax.numpy:sin --arg f32[2]"])
+def test_output_that_cannot_be_written(command):
+    command = f"{sys.executable} -P -m jax_ipu {command}"
+    done = subprocess.run(["bash", "-c", f"{command} > /dev/full"], capture_output=True, text=True)
+    assert done.returncode == 3 and "output cannot be written: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = subprocess.run(["bash", "-c", f"{command} >&-"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_installed_command():

@@ -8,6 +8,7 @@ import pytest
 
 import jax_ipu
 from jax_ipu import environment
+from jax_ipu.chips import chip_names
 from jax_ipu.config import Config
 from support.processes import output, run
 
@@ -129,6 +130,25 @@ def test_names_of_the_package():
         _ = jax_ipu.qwertz
 
 
+def test_the_names_of_chips_have_one_place():
+    """Others would be forgotten when a chip is added. Docstrings and comments may name some as examples."""
+    root = Path(__file__).parents[1]
+    known = re.compile(rf"\b({'|'.join(chip_names())})\b")
+    sources = [
+        path
+        for folder, pattern in (("jax_ipu", "*.py"), ("pjrt_plugin", "*.cc"), ("ipu_model", "*.cc"))
+        for path in (root / folder).rglob(pattern)
+        if not path.name.endswith("_test.cc")
+    ]
+    several = {
+        f"{path.relative_to(root)}: {line.strip()}"
+        for path in sources
+        for line in path.read_text().splitlines()
+        if len(set(known.findall(line))) > 2 and not line.lstrip().startswith(("//", "ValueError: "))
+    }
+    assert len(sources) > 300 and several == set()
+
+
 PRODUCT = """
 import jax, numpy as np
 {setting}
@@ -180,6 +200,8 @@ def test_variables_are_those_of_the_document():
     text = DOCUMENT.read_text()
     options, _, without_effect = text.partition("## Variables without effect")
     assert set(re.findall(r"^\| `(JAX_IPU_\w+)`", options, re.M)) == set(Config.variables())
+    chips = re.search(r"^\| `JAX_IPU_MODEL_VERSION` \|([^|]*)\|", options, re.M)[1]
+    assert tuple(re.findall(r"`(\w+)`", chips)) == chip_names()
     for pattern, _ in environment.INSTEAD:
         # Names without wildcards are in the document, others by their prefix.
         name = re.match(r"[A-Z_]+", pattern).group()

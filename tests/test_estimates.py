@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu import compiler, estimates
-from jax_ipu.config import MODEL_VERSIONS
+from jax_ipu.chips import chip_names
 from jax_ipu.estimates import search_batch
 from support.processes import output
 
@@ -118,7 +118,7 @@ def test_the_first_call_sends_the_state_and_kept_arguments_are_sent_once():
     assert sent == [estimate.state_bytes + estimate.host_bytes_in, estimate.host_bytes_in - estimate.kept_bytes]
 
 
-@pytest.mark.parametrize("chip", MODEL_VERSIONS)
+@pytest.mark.parametrize("chip", chip_names())
 def test_every_chip_in_one_process(chip):
     tiles = 100
     described = topologies.get_topology_desc(f"{chip}:{tiles}", platform="ipu", num_devices=1)

@@ -35,7 +35,7 @@ LAYERS = (
     ("fit", "compiler.out_of_memory", "compiler.compilation", "compiler.fit"),
     ("advice", "compiler.cuts", "compiler.trials", "compiler.advice"),
     ("compiler", "compiler.api", "compiler", "compiler.estimates", "compiler.tile_map"),
-    ("JAX", "config", "counters", "integration", "tile"),
+    ("JAX", "chips", "config", "counters", "integration", "tile"),
     ("models", "models"),
     (
         *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", "traces", ""),

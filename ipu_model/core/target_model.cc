@@ -2,10 +2,13 @@
 // S (secondary source) or M (from memory; no test may depend on its exact value).
 #include "core/target_model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
+
+#include "ipu_model/Chips.hpp"
 
 namespace ipu_model {
 namespace {
@@ -145,6 +148,18 @@ const TargetModel& FindTargetModel(const std::string& version) {
     known += (known.empty() ? "" : ", ") + std::string(t.version);
   }
   throw std::invalid_argument("unknown IPU architecture '" + version + "'; known are: " + known);
+}
+
+std::vector<std::string> ChipNames() {
+  std::vector<std::string> names;
+  for (const TargetModel& t : Table()) names.emplace_back(t.version);
+  return names;
+}
+
+unsigned MostTiles() {
+  unsigned most = 0;
+  for (const TargetModel& t : Table()) most = std::max(most, t.num_tiles);
+  return most;
 }
 
 const TargetModel& CpuTargetModel() {

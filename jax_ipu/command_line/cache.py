@@ -9,7 +9,8 @@ from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
-from jax_ipu.command_line.output import OK, UsageError, add_json, print_json
+from jax_ipu.command_line.arguments import add_command, add_json
+from jax_ipu.command_line.output import OK, UsageError, print_json
 from jax_ipu.compiler.tables import bytes_text, text_table
 
 # How many entries that cannot be used are explained.
@@ -19,17 +20,18 @@ _VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to the parser."""
-    cache = commands.add_parser("cache", help="list or clear the compiled programs in JAX's compilation cache")
+    listed, cleared = ["jax-ipu cache list"], ["jax-ipu cache clear --stale", "jax-ipu cache clear --dir /tmp/cache"]
+    text = "list or clear the compiled programs in JAX's compilation cache"
+    cache = add_command(commands, "cache", text, [*listed, *cleared])
     actions = cache.add_subparsers(required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="list the programs for ipu, and damaged entries")
+    listing = add_command(actions, "list", "list the programs for ipu, and damaged entries", listed)
     listing.set_defaults(run=_list)
-    clear = actions.add_parser(
-        "clear", help="remove the programs for ipu and damaged entries; programs for other platforms stay"
-    )
+    text = "remove the programs for ipu and damaged entries; programs for other platforms stay"
+    clear = add_command(actions, "clear", text, cleared)
     clear.add_argument("--stale", action="store_true", help="only those that this release cannot read, or nobody")
     clear.set_defaults(run=_clear)
     for parser in (listing, clear):
-        parser.add_argument("--dir", help=f"the folder; by default that of {_VARIABLE}")
+        parser.add_argument("--dir", metavar="FOLDER", help=f"the folder; by default that of {_VARIABLE}")
         add_json(parser)
 
 

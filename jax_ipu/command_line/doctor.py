@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jax_ipu import environment
+from jax_ipu.command_line.arguments import add_command, add_json
 from jax_ipu.command_line.info import version_of
-from jax_ipu.command_line.output import NO, OK, add_json, coloured, print_json
+from jax_ipu.command_line.output import NO, OK, coloured, print_json
 from jax_ipu.config import Config, config
 
 _PLATFORM = "ipu"
@@ -49,7 +50,8 @@ class Finding(NamedTuple):
 
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
-    doctor = commands.add_parser("doctor", help="find what is wrong with an installation")
+    text = "find what is wrong with an installation, and say what to do"
+    doctor = add_command(commands, "doctor", text, ["jax-ipu doctor"])
     add_json(doctor)
     doctor.set_defaults(run=_doctor)
 

@@ -7,74 +7,77 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jax_ipu import environment
+from jax_ipu.chips import chip_names
 from jax_ipu.command_line import programs
-from jax_ipu.command_line.output import (
-    CHIP,
-    FAILED,
-    INVALID,
-    NO,
-    OK,
-    UsageError,
-    add_json,
-    coloured,
-    failed,
-    print_json,
-)
+from jax_ipu.command_line.arguments import add_command, add_json, add_target, number, positive
+from jax_ipu.command_line.failures import message_of
+from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, coloured, failed, is_of_output, print_json
 from jax_ipu.compiler.tables import text_table
 from jax_ipu.config import Config
-
-_DEFAULT_TARGETS = "ipu1,ipu2,ipu21,bow"
 
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to the parser."""
-    estimate = add_command(
-        commands, "estimate", "say whether a program fits on an IPU and what a call costs", _estimate
+    estimate = add_program_command(
+        commands,
+        "estimate",
+        "say whether a program fits on an IPU and what a call costs",
+        _estimate,
+        [
+            "jax-ipu estimate train.py:step --target bow --batch 128",
+            "jax-ipu estimate train.py:step --arg 'f32[128,784]'",
+        ],
     )
     estimate.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
-    estimate.add_argument("--target", help=CHIP)
-    estimate.add_argument("--batch", type=positive, help="the size of the batch")
-    estimate.add_argument("--top", type=int, default=10, help="how many operations to print (10)")
+    add_target(estimate)
+    estimate.add_argument("--batch", type=positive, metavar="N", help="the size of the batch")
+    estimate.add_argument("--top", type=number(0), default=10, metavar="N", help="how many operations to print (10)")
 
-    compare = add_command(commands, "compare", "compare programs, or one program on several chips", _compare)
+    compare = add_program_command(
+        commands,
+        "compare",
+        "compare programs, or one program on several chips",
+        _compare,
+        ["jax-ipu compare train.py:step --target ipu2,bow", "jax-ipu compare before.json after.json -o both.html"],
+    )
     saved = "; or what estimate --json printed, or a report (.json), as it is"
     compare.add_argument("what", metavar="PROGRAM", nargs="+", help=programs.WHAT + saved)
-    compare.add_argument("--target", default=_DEFAULT_TARGETS, help=f"chips, separated by commas ({_DEFAULT_TARGETS})")
-    compare.add_argument("--batch", type=positive, help="the size of the batch")
+    compare.add_argument("--target", metavar="CHIP,CHIP", help="chips, separated by commas; by default all")
+    compare.add_argument("--batch", type=positive, metavar="N", help="the size of the batch")
     compare.add_argument("-o", "--output", metavar="FILE", help="write two reports side by side, as .html or .json")
 
-    largest = add_command(commands, "largest-batch", "find the largest batch with which a program fits", _largest_batch)
+    largest = add_program_command(
+        commands,
+        "largest-batch",
+        "find the largest batch with which a program fits",
+        _largest_batch,
+        ["jax-ipu largest-batch train.py:step --arg 'f32[784,10]' --arg 'f32[b,784]' --target ipu2"],
+    )
     largest.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
-    largest.add_argument("--target", help=CHIP)
-    largest.add_argument("--start", type=positive, default=64, help="the first batch to try (64)")
-    largest.add_argument("--multiple-of", type=positive, default=1, help="only try multiples of this (1)")
-    largest.add_argument("--limit", type=positive, default=1 << 20, help=f"the largest batch to try ({1 << 20})")
+    add_target(largest)
+    largest.add_argument("--start", type=positive, default=64, metavar="N", help="the first batch to try (64)")
+    largest.add_argument("--multiple-of", type=positive, default=1, metavar="N", help="only try multiples of this (1)")
+    largest.add_argument(
+        "--limit", type=positive, default=1 << 20, metavar="N", help=f"the largest batch to try ({1 << 20})"
+    )
 
 
-def add_command(
-    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int]
+def add_program_command(
+    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int], examples: Sequence[str]
 ) -> argparse.ArgumentParser:
     """Adds a command that takes programs; an error of the program or of the compiler becomes an exit code."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    parser: argparse.ArgumentParser = add_command(commands, name, text, examples)
     programs.add_arguments(parser)
-    parser.add_argument("--num-ipus", type=positive, help="the number of IPUs that the program may find")
+    parser.add_argument("--num-ipus", type=positive, metavar="N", help="the number of IPUs that the program may find")
     parser.add_argument("--traceback", action="store_true", help="where the program fails, show where in Python")
     add_json(parser)
     parser.set_defaults(run=lambda options: _reported(options, run))
     return parser
-
-
-def positive(text: str) -> int:
-    """A number of at least 1, as an option has it."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
 
 
 def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
@@ -96,10 +99,11 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
     except UsageError:
         raise
     except Exception as error:  # whatever the code of the user raises
+        if is_of_output(error):
+            raise
         if options.traceback:
             traceback.print_exc()
-        kind = "" if isinstance(error, CompileError) else f"{type(error).__name__}: "
-        return failed(options, FAILED, f"{kind}{error}")
+        return failed(options, FAILED, message_of(error))
 
 
 def _for_target(program: programs.Bytes, target: str | None, **changes: Any) -> Any:
@@ -155,7 +159,7 @@ def _saved(path: str) -> Any:
 def _compare(options: argparse.Namespace) -> int:
     from jax_ipu.estimates import Comparison
 
-    targets = [target for target in options.target.split(",") if target]
+    targets = [target for target in (options.target or "").split(",") if target] or list(chip_names())
     if options.output is not None:
         _compare_reports(options)
     estimates = {}

@@ -7,9 +7,11 @@ import importlib.metadata
 import platform
 from typing import Any
 
-from jax_ipu.command_line.output import OK, add_json, coloured, print_json
+from jax_ipu.chips import chip_names
+from jax_ipu.command_line.arguments import add_command, add_json
+from jax_ipu.command_line.output import OK, coloured, print_json
 from jax_ipu.compiler.tables import bytes_text, text_table
-from jax_ipu.config import MODEL_VERSIONS, config
+from jax_ipu.config import config
 from jax_ipu.version import __version__
 
 # Packages whose versions matter here.
@@ -18,10 +20,12 @@ _PACKAGES = ("jax", "jaxlib", "numpy")
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to the parser."""
-    info = commands.add_parser("info", help="show versions, the configuration, and what is known of each chip")
+    text = "show versions, the configuration, and what is known of each chip"
+    info = add_command(commands, "info", text, ["jax-ipu info", "jax-ipu info --json"])
     add_json(info)
     info.set_defaults(run=_info)
-    path = commands.add_parser("library-path", help="print the path of libpjrt_ipu.so, the PJRT plugin")
+    text = "print the path of libpjrt_ipu.so, the PJRT plugin"
+    path = add_command(commands, "library-path", text, ["jax-ipu library-path"])
     add_json(path)
     path.set_defaults(run=_library_path)
 
@@ -46,7 +50,7 @@ def chips() -> dict[str, dict[str, float]]:
     from jax_ipu import _ipu
 
     table = {}
-    for version in MODEL_VERSIONS:
+    for version in chip_names():
         chip = _ipu.Target(version)
         table[version] = {
             "tiles": chip.num_tiles,

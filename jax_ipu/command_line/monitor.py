@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jax_ipu.command_line.output import OK, add_json, coloured, print_json
+from jax_ipu.command_line.arguments import add_command, add_json, positive
+from jax_ipu.command_line.output import OK, coloured, print_json
 from jax_ipu.command_line.usage import DeviceUse, ProcessUse, running
 from jax_ipu.compiler.tables import Row, bytes_text, percent_text, text_table
 
 _NONE = "no process of this user has IPUs"
+_EXAMPLE = "jax-ipu monitor --json --interval 10 --count 6 > minute.json"
 _NONE_ADVICE = "a process is seen from its first jax.devices('ipu') on, unless it has JAX_IPU_MONITOR=0"
 # Totals of a device whose changes per second are shown.
 _COUNTERS = ("runs", "cycles", "h2d_bytes", "d2h_bytes", "link_bytes")
@@ -23,18 +25,21 @@ _COUNTERS = ("runs", "cycles", "h2d_bytes", "d2h_bytes", "link_bytes")
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
     text = "show the processes that use IPUs, and what they do, while they run; q or Ctrl-C ends it"
-    monitor = commands.add_parser("monitor", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    monitor = add_command(commands, "monitor", text, ["jax-ipu monitor", "jax-ipu monitor --once", _EXAMPLE])
     monitor.add_argument("--once", action="store_true", help="print one measurement and end")
     monitor.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between measurements (1)")
-    monitor.add_argument("--count", type=int, metavar="N", help="end after N measurements")
+    monitor.add_argument("--count", type=positive, metavar="N", help="end after N measurements")
     add_json(monitor)
     monitor.set_defaults(run=_monitor)
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0.05 <= value <= 3600:
-        raise argparse.ArgumentTypeError("must be from 0.05 to 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.05 to 3600")
     return value
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
 from typing import Any, TextIO
 
-from jax_ipu.config import MODEL_VERSIONS
-
 OK, NO, INVALID, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
-# The help of --target.
-CHIP = f"a chip ({', '.join(MODEL_VERSIONS)}), or chip:tiles; the configured one"
 
+_OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -21,9 +19,9 @@ class UsageError(Exception):
     """The command line asks for something that does not exist."""
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that all commands have."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+def is_of_output(error: BaseException) -> bool:
+    """Whether it says that standard output takes no more: its reader has ended, or its disk is full."""
+    return isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT
 
 
 def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
@@ -31,7 +29,9 @@ def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
 
     `stream`: where it is printed, by default standard output.
     """
-    if not (stream or sys.stdout).isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    stream = stream or sys.stdout
+    # None: it was closed when Python started.
+    if stream is None or not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jax_ipu.command_line.output import FAILED, INVALID, OK, add_json, failed, print_json
+from jax_ipu.command_line.arguments import Parser, add_command, add_json, sentence
+from jax_ipu.command_line.output import FAILED, INVALID, OK, failed, print_json
 
 _TEXT = "compile codelets in C++ to a file for Graph::addCodelets"
+_EXAMPLE = "popc scale.cpp -o scale.gp -DFACTOR=2 -Iinclude --flag=-fpermissive"
 _DESCRIPTION = (
-    f"{_TEXT[0].upper()}{_TEXT[1:]}. The file has the source of the codelets, all that it includes and the compiler's"
+    f"{sentence(_TEXT)} The file has the source of the codelets, all that it includes and the compiler's"
     " options: any machine with a C++ compiler can use it. Options that are not listed go to the compiler, as do"
     " -D, -I, -O and -std."
 )
@@ -20,14 +22,14 @@ _DESCRIPTION = (
 
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
-    parser = commands.add_parser("popc", help=_TEXT, description=_DESCRIPTION)
+    parser = add_command(commands, "popc", _TEXT, [f"jax-ipu {_EXAMPLE}"], description=_DESCRIPTION)
     _add_arguments(parser)
     parser.set_defaults(run=_popc)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program ``popc``. Returns its exit code."""
-    parser = argparse.ArgumentParser(prog="popc", description=_DESCRIPTION)
+    parser = Parser(prog="popc", description=_DESCRIPTION, examples=[_EXAMPLE])
     _add_arguments(parser)
     options, unknown = parser.parse_known_args(arguments)
     options.flags = [*options.flags, *unknown]
@@ -53,6 +55,8 @@ def _popc(options: argparse.Namespace) -> int:
     for source in options.sources:
         if Path(source).suffix.lower() == ".s":
             return failed(options, INVALID, f"{source} is assembly, which the model cannot run: give C++ source")
+        if not Path(source).is_file():
+            return failed(options, INVALID, f"there is no file {source}")
     flags = [f"-{letter}{value}" for letter in "DIO" for value in getattr(options, letter)] + options.flags
     try:
         classes = _ipu.compile_codelets(options.sources, " ".join(flags), options.output)

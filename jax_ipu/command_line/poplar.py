@@ -7,7 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from jax_ipu.command_line.output import NO, OK, add_json, failed, print_json
+from jax_ipu.command_line.arguments import add_command, add_json
+from jax_ipu.command_line.output import NO, OK, failed, print_json
 
 _HEADER = Path("poplar/Engine.hpp")
 _LIBRARY = "libpjrt_ipu.so"
@@ -17,11 +18,11 @@ _AGAIN = "install the package again: pip install --force-reinstall jax_ipu-*.whl
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
     text = "print what g++ needs to compile a C++ program against Poplar and the IPU model"
-    poplar = commands.add_parser(
-        "poplar",
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}: g++ main.cc $(jax-ipu poplar --cflags --libs)",
-    )
+    examples = [
+        "g++ main.cc $(jax-ipu poplar --cflags --libs)",
+        "cmake -Dipu_model_DIR=$(jax-ipu poplar --cmake-dir) .",
+    ]
+    poplar = add_command(commands, "poplar", text, examples)
     poplar.add_argument("--cflags", action="store_true", help="print the options of the compiler")
     poplar.add_argument("--libs", action="store_true", help="print the options of the linker")
     poplar.add_argument("--cmake-dir", action="store_true", help="print the folder of the CMake package ipu_model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from jax_ipu import names
 from jax_ipu.command_line.output import UsageError
 
 WHAT = (
@@ -23,6 +25,8 @@ _MLIR_BYTECODE = b"ML\xefR"
 _HLO_SUFFIXES = (".pb", ".hlo")
 _ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
 _BATCH = "b"
+# What returns a function, as jax.jit does; for the list of those in a file.
+_MAKE_FUNCTIONS = ("jit", "filter_jit", "pmap", "vmap", "grad", "value_and_grad", "checkpoint", "partial", "shard_map")
 _TYPES = {"f": "float", "i": "int", "s": "int", "u": "uint", "c": "complex"}
 # The function of a module that returns the arguments of its other functions.
 _EXAMPLE_ARGUMENTS = "example_args"
@@ -68,25 +72,105 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
     Raises:
         UsageError: there is no such program, or it needs other options.
     """
-    given = dict(_option(text) for text in options.option)
+    given = _options(options.option)
     path = Path(what)
+    if path.suffix == ".py" or what.endswith(".py:"):
+        raise UsageError(_without_function(Path(what.removesuffix(":"))))
     if path.is_file():
         return _file(path, options, given)
     source, colon, name = what.rpartition(":")
-    if not colon:
-        raise UsageError(f"{what} is no file, and not module:function")
+    if not colon or not name:
+        raise UsageError(_no_program(what.removesuffix(":")))
     module = _module(source)
-    function = _attribute(module, name)
-    arguments = _arguments_of(module, options)
+    function = _attribute(module, name, source)
+    arguments = _arguments_of(module, source, options)
     donated = _numbers(options.donate)
 
     def at(batch: int | None) -> Bytes:
         from jax_ipu.integration.programs import program_of
 
-        program = program_of(function, arguments(batch), {}, donated, given)
+        values = arguments(batch)
+        _check_call(what, function, values, donated, options)
+        program = program_of(function, values, {}, donated, given)
         return Bytes(program.mlir, "mlir", program.options)
 
     return Loaded(name, at)
+
+
+def _no_program(what: str) -> str:
+    """Why `what` names no program."""
+    if Path(what).is_dir():
+        return f"{what} is a folder: name a file in it, or FILE.py:FUNCTION"
+    if "/" in what or Path(what).suffix:
+        return f"there is no file {what}"
+    try:
+        spec = importlib.util.find_spec(what)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.has_location or spec.origin is None:
+        return f"{what} is no file, and not module:function"
+    return _without_function(Path(spec.origin), what)
+
+
+def _without_function(path: Path, source: str | None = None) -> str:
+    """What to give instead of a file of Python, or a module `source`, alone. The file is not run."""
+    source = source or str(path)
+    if not path.is_file():
+        return f"there is no file {path}"
+    asked = f"{source} is Python: give {source}:FUNCTION"
+    try:
+        found = functions_in(path.read_text("utf-8"))
+    except (OSError, ValueError, SyntaxError) as error:  # SyntaxError has the file's name only where it was compiled
+        return f"{asked}. Which functions it has is not known: {error}"
+    if not found:
+        return f"{asked}. It defines no function at its top level"
+    return f"{asked}, one of {', '.join(f'{source}:{name}' for name in found)}"
+
+
+def functions_in(text: str) -> list[str]:
+    """The functions at the top level of a Python file: defined there, or made by ``jax.jit`` and the like."""
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            called = ast.unparse(node.value.func).rpartition(".")[2]
+            if called in _MAKE_FUNCTIONS:
+                found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [name for name in found if not name.startswith("_") and name != _EXAMPLE_ARGUMENTS]
+
+
+def _check_call(
+    what: str, function: Callable[..., Any], values: tuple[Any, ...], donated: tuple[int, ...], options: Any
+) -> None:
+    """Raises UsageError if the function cannot be called with so many arguments, or does not have the donated ones."""
+    if wrong := [number for number in donated if number >= len(values)]:
+        raise UsageError(f"--donate {wrong[0]}: {what} gets {len(values)} arguments, numbered from 0")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions in C have none
+        return
+    try:
+        signature.bind(*values)
+    except TypeError as error:
+        given = f"{len(values)} argument{'' if len(values) == 1 else 's'}"
+        raise UsageError(
+            f"{what} takes {signature}, but gets {given}: {error}. Give --arg once for each argument, as in"
+            f" --arg f32[128,784], or a function {_EXAMPLE_ARGUMENTS} that returns them"
+        ) from None
+
+
+def _options(texts: list[str]) -> dict[str, str]:
+    """The compiler options, which are checked before anything is traced."""
+    from jax_ipu.compiler.errors import CompileError
+    from jax_ipu.compiler.options import compile_options, serialize_options
+
+    given = dict(_option(text) for text in texts)
+    try:
+        compile_options(serialize_options(given))
+    except CompileError as error:
+        raise UsageError(f"--option: {error}") from None
+    return given
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -113,7 +197,10 @@ def _module(source: str) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = module
         sys.path.insert(0, str(path.resolve().parent))
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except PermissionError as error:
+            raise UsageError(f"{source} cannot be read: {error.strerror}") from error
         return module
     try:
         return importlib.import_module(source)
@@ -123,19 +210,23 @@ def _module(source: str) -> ModuleType:
         raise
 
 
-def _attribute(module: ModuleType, name: str) -> Callable[..., Any]:
+def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"{module.__name__} has no {name}")
+            functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+            hint = names.suggestion(name, functions) if functions else "It has no functions."
+            raise UsageError(f"{source} has no {name}. {hint}")
         found = getattr(found, part)
     if not callable(found):
-        raise UsageError(f"{module.__name__}:{name} is no function")
+        raise UsageError(f"{source}:{name} is no function, but {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
 
 
-def _arguments_of(module: ModuleType, options: argparse.Namespace) -> Callable[[int | None], tuple[Any, ...]]:
+def _arguments_of(
+    module: ModuleType, module_name: str, options: argparse.Namespace
+) -> Callable[[int | None], tuple[Any, ...]]:
     if options.arg is not None and options.args_from is not None:
         raise UsageError("give --arg or --args-from, not both")
     if options.arg is not None:
@@ -143,7 +234,7 @@ def _arguments_of(module: ModuleType, options: argparse.Namespace) -> Callable[[
     if options.args_from is None and not hasattr(module, _EXAMPLE_ARGUMENTS):
         return lambda batch: _without_arguments(batch)
     source, _, name = (options.args_from or _EXAMPLE_ARGUMENTS).rpartition(":")
-    make = _attribute(_module(source) if source else module, name)
+    make = _attribute(_module(source) if source else module, name, source or module_name)
 
     def arguments(batch: int | None) -> tuple[Any, ...]:
         if batch is not None and not _takes_a_batch(make):
@@ -214,7 +305,14 @@ def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loa
         raise UsageError(f"{path} says itself which arguments it has: leave out --arg and --args-from")
     from jax_ipu.compiler.options import serialize_options
 
-    data, serialized = path.read_bytes(), serialize_options(given)
+    if path.suffix == ".json":
+        raise UsageError(f"{path} is no program: jax-ipu compare and report take what jax-ipu wrote as .json")
+    try:
+        data, serialized = path.read_bytes(), serialize_options(given)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if not data:
+        raise UsageError(f"{path} is empty")
     if path.suffix in _HLO_SUFFIXES:
         return Loaded(path.name, _fixed(path, Bytes(data, "hlo", serialized)))
     if data.startswith(_MLIR_BYTECODE) or b"\0" not in data:  # bytecode or text

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from jax_ipu.command_line import programs
-from jax_ipu.command_line.estimate import add_command, positive
-from jax_ipu.command_line.output import CHIP, NO, OK, UsageError, coloured, print_json
+from jax_ipu.command_line.arguments import add_target, positive
+from jax_ipu.command_line.estimate import add_program_command
+from jax_ipu.command_line.output import NO, OK, UsageError, coloured, print_json
 
 _SUFFIXES = (".html", ".json")
 
@@ -18,26 +20,28 @@ _SUFFIXES = (".html", ".json")
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
     text = "write a report on a program: a page for a browser, or its data as JSON"
-    report = add_command(commands, "report", text, _report)
+    examples = ["jax-ipu report train.py:step -o step.html", "jax-ipu report step.json -o step.html"]
+    report = add_program_command(commands, "report", text, _report, examples)
     saved = "; or a report that was written as .json, for its page"
     report.add_argument("what", metavar="PROGRAM", help=programs.WHAT + saved)
-    report.add_argument("--target", help=CHIP)
-    report.add_argument("--batch", type=positive, help="the size of the batch")
+    add_target(report)
+    report.add_argument("--batch", type=positive, metavar="N", help="the size of the batch")
     profile = "what jax.profiler.trace wrote while the program ran (a folder or .xplane.pb): adds the host's timeline"
     report.add_argument("--profile", metavar="PATH", help=profile)
-    report.add_argument("-o", "--output", metavar="FILE", help="what to write, .html or .json (NAME.html)")
+    wanted = "what to write, .html or .json, in a folder that is made if there is none (NAME.html)"
+    report.add_argument("-o", "--output", metavar="FILE", help=wanted)
 
 
 def _report(options: argparse.Namespace) -> int:
     from jax_ipu.reports import NoFrontEnd, Report
 
     path = Path(options.output) if options.output else None
-    if path is not None and path.suffix not in _SUFFIXES:
-        raise UsageError(f"--output {path}: the name ends in .html, or in .json for the data")
+    if path is not None:
+        _check_output(path)
     if options.what.endswith(".json") and Path(options.what).is_file():
         try:
             name, found = Path(options.what).stem, Report.load(options.what)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise UsageError(str(error)) from error
     else:
         name, found = _compiled(options)
@@ -58,13 +62,27 @@ def _report(options: argparse.Namespace) -> int:
             print(f"jax-ipu: {error}", file=sys.stderr)
             found.save(path)
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error}") from error
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     if options.json:
         print_json(found.as_dict())
     else:
         print(coloured(f"wrote {path}", "bold"))
         print(found)
     return OK if found.fits else NO
+
+
+def _check_output(path: Path) -> None:
+    """Before the program is compiled, which may take long."""
+    if path.suffix not in _SUFFIXES:
+        raise UsageError(f"--output {path}: the name ends in .html, or in .json for the data")
+    if path.is_dir():
+        raise UsageError(f"--output {path}: there is a folder of this name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--output {path}: its folder cannot be made: {error.strerror}") from error
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--output {path} cannot be written: you have no permission")
 
 
 def _compiled(options: argparse.Namespace) -> tuple[str, Any]:

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jax_ipu.command_line.output import CHIP, INVALID, add_json, coloured, failed, print_json
+from jax_ipu.command_line.arguments import add_command, add_json, add_target, sentence
+from jax_ipu.command_line.output import INVALID, coloured, failed, print_json
 from jax_ipu.command_line.usage import ProcessUse, kept, run_folder
 from jax_ipu.compiler.tables import Row, bytes_text, seconds_text, text_table
 
@@ -22,13 +23,15 @@ _REPORT_VARIABLE = "JAX_IPU_REPORT_DIR"
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
     text = "run a Python program on ipu, with a report of each program that it compiles and a summary at the end"
-    run = commands.add_parser(
+    run = add_command(
+        commands,
         "run",
-        help=text,
-        description=f"{text.capitalize()}. The exit code is that of the program; the summary is on standard error.",
+        text,
+        ["jax-ipu run train.py --epochs 3", "jax-ipu run --target bow --num-ipus 4 --no-report -m package.train"],
+        description=f"{sentence(text)} The exit code is that of the program; the summary is on standard error.",
         usage="jax-ipu run [options] (SCRIPT | -m MODULE) [ARGUMENT ...]",
     )
-    run.add_argument("--target", help=CHIP)
+    add_target(run)
     run.add_argument("--num-ipus", type=int, metavar="N", help="how many IPUs the program has; the configured number")
     run.add_argument("--report-dir", metavar="FOLDER", help="where reports are written (ipu_reports/NAME-TIME)")
     run.add_argument("--no-report", action="store_true", help="write no reports")
@@ -48,6 +51,8 @@ def _run(options: argparse.Namespace) -> int:
         environ = _environ(options)
     except ValueError as error:
         return failed(options, INVALID, str(error))
+    if options.module is None and not Path(program[0]).exists():
+        return failed(options, INVALID, f"there is no file {program[0]}")
     reports = None if options.no_report else _report_folder(options, program)
     if reports is None:
         environ.pop(_REPORT_VARIABLE, None)
@@ -80,13 +85,11 @@ def _environ(options: argparse.Namespace) -> dict[str, str]:
     environ["JAX_PLATFORMS"] = ",".join(["ipu", *others])
     environ.pop("JAX_PLATFORM_NAME", None)
     if options.target:
-        from jax_ipu.config import MODEL_VERSIONS
+        from jax_ipu.chips import chip_names
 
         chip, colon, tiles = options.target.partition(":")
-        if chip not in MODEL_VERSIONS or (colon and not tiles.isdecimal()):
-            raise ValueError(
-                f"--target {options.target}: give {', '.join(MODEL_VERSIONS)}, or a chip and tiles, ipu2:16"
-            )
+        if chip not in chip_names() or (colon and not tiles.isdecimal()):
+            raise ValueError(f"--target {options.target}: give {', '.join(chip_names())}, or a chip and tiles, ipu2:16")
         environ["JAX_IPU_MODEL_VERSION"] = chip
         environ["JAX_IPU_MODEL_NUM_TILES"] = tiles or "all"
     if options.num_ipus is not None:

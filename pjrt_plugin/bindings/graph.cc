@@ -6,6 +6,7 @@
 
 #include "bindings/bindings.h"
 #include "hlo/CycleStamp.hpp"
+#include "ipu_model/Chips.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Replicas.hpp"
 #include "poplar/Target.hpp"
@@ -93,6 +94,8 @@ void BindTarget(nb::module_& module) {
       .def("host_link_cycles", &ipu_model::HostLinkCycles, nb::arg("transfers"), nb::arg("bytes"),
            "Cycles of copies between host and IPU, in one direction, of so many bytes together.")
       .def_prop_ro("version", [](const Target& target) { return std::string(target.getTargetArchString()); });
+  module.def("chip_names", &ipu_model::ChipNames, "The architectures of `Target`, the oldest first.");
+  module.def("most_tiles", &ipu_model::MostTiles, "The most tiles that one of them has.");
 }
 
 void BindTensor(nb::module_& module) {

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <initializer_list>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "ipu_model/Chips.hpp"
 
 namespace jax_ipu {
 namespace {
@@ -29,8 +30,14 @@ std::string Lower(std::string text) {
   return text;
 }
 
-bool IsOneOf(const std::string& text, std::initializer_list<const char*> names) {
-  return std::any_of(names.begin(), names.end(), [&](const char* name) { return text == name; });
+bool IsOneOf(const std::string& text, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), text) != names.end();
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
+  return joined;
 }
 
 // -1: not a decimal number from `low` to `high`.
@@ -87,12 +94,15 @@ DeviceConfig ConfigFromEnvironment() {
   }
   if (Find("JAX_IPU_MODEL_VERSION", &text)) {
     config.version = Lower(text);
-    if (!IsOneOf(config.version, {"ipu1", "ipu2", "ipu21", "bow"}))
-      Refuse("JAX_IPU_MODEL_VERSION", text, "one of ipu1, ipu2, ipu21, bow");
+    const std::vector<std::string> chips = ipu_model::ChipNames();
+    if (!IsOneOf(config.version, chips)) Refuse("JAX_IPU_MODEL_VERSION", text, "one of " + Joined(chips));
   }
   if (Find("JAX_IPU_MODEL_NUM_TILES", &text) && Lower(text) != "all" && text != "0") {
-    const long tiles = Number(text, 1, 1472);
-    if (tiles < 0) Refuse("JAX_IPU_MODEL_NUM_TILES", text, "a whole number from 1 to 1472, or all");
+    const long most = ipu_model::MostTiles(), tiles = Number(text, 1, most);
+    if (tiles < 0) {
+      Refuse("JAX_IPU_MODEL_NUM_TILES", text,
+             "a whole number from 1 to " + std::to_string(most) + ", or all");
+    }
     config.num_tiles = static_cast<unsigned>(tiles);
   }
   if (Find("JAX_IPU_MODEL_EXECUTION", &text)) {

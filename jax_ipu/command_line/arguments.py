@@ -1,0 +1,90 @@
+"""How commands and their options are declared: help with examples, errors that name what was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from jax_ipu import names
+from jax_ipu.command_line.output import INVALID
+
+_CHOICE = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)", re.S)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help ends with examples.
+
+    `examples`: command lines, as users write them. Commands below it have parsers of this class, too.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._examples = tuple(examples)
+        self.set_defaults(parser=self)  # of the command that was named last
+
+    def format_help(self) -> str:
+        lines = [f"  {example}" for example in self._examples]
+        return super().format_help() + ("\n".join(["\nexamples:", *lines, ""]) if lines else "")
+
+    def error(self, message: str) -> NoReturn:
+        if choice := _CHOICE.fullmatch(message):
+            what, name, known = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
+            message = f"there is no {what} {name}. {names.suggestion(name, known)}"
+        self.print_usage(sys.stderr)
+        self.exit(INVALID, f"{self.prog}: error: {message}\nSee {self.prog} --help.\n")
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Ends the process because of arguments that no parser knows."""
+        known = [option for action in self._actions for option in action.option_strings]
+        hints = [
+            f"{one}: did you mean {meant}?"
+            for one in unknown
+            if one.startswith("-") and (meant := names.nearest(one.partition("=")[0], known))
+        ]
+        self.error(". ".join([f"unknown arguments: {' '.join(unknown)}", *hints]))
+
+
+def add_command(commands: Any, name: str, text: str, examples: Sequence[str], **options: Any) -> Any:
+    """Adds a command; `text` is a sentence without its capital and its full stop, which help shows in both places."""
+    return commands.add_parser(name, help=text, **{"description": sentence(text), **options}, examples=examples)
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning, and a full stop; other capitals, as in IPU, stay."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that all commands have."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Adds the option of the chip. The names are not in the help: the table of chips is in the extension."""
+    parser.add_argument(
+        "--target",
+        metavar="CHIP[:TILES]",
+        help="a chip, such as bow, or a chip and its number of tiles, ipu2:16; by default the configured one; jax-ipu"
+        " info lists the chips",
+    )
+
+
+def number(least: int) -> Callable[[str], int]:
+    """The type of an option that is a whole number of at least this."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+        return value
+
+    return parse
+
+
+positive = number(1)
