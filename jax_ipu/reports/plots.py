@@ -27,7 +27,9 @@ class Plot:
 
     def __init__(self, svg: str, title: str) -> None:
         self.svg = svg
+        """The plot as text, an SVG image."""
         self.title = title
+        """What it shows, in a line."""
 
     def _repr_svg_(self) -> str:
         return self.svg
