@@ -1,8 +1,6 @@
 """How much memory the compilation of a program with a large constant takes, in copies of the constant."""
 
-import os
-import subprocess
-import sys
+from support import processes
 
 MIB = 32
 PROGRAM = f"""
@@ -23,6 +21,4 @@ print((peak() - before) / {MIB})
 
 def test_the_stages_let_their_constants_go_before_the_program_is_stored():
     """Four copies are there before the first stage begins: JAX's, the program's bytes, and two of XLA's."""
-    environment = {**os.environ, "JAX_PLATFORMS": "ipu,cpu"}
-    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
-    assert float(ran.stdout) < 9.5
+    assert float(processes.output(PROGRAM, JAX_PLATFORMS="ipu,cpu")) < 9.5
