@@ -76,6 +76,22 @@ def test_equation_runs_as_a_vertex(tessellate, mode):
     check(f, array(3, 2, 7), mode=mode)
 
 
+def test_rows_of_another_length_are_refused(tessellate):
+    from tessellate_ipu import core
+
+    field = core.make_ipu_vertex_in_info("x", jax.core.ShapedArray((4, 6), np.float32), vertex_dim2=3)
+    with pytest.raises(NotImplementedError, match="other rows"):
+        core.IpuTileMapEquation("Rows", "rows", (0,), [field]).vertex()
+
+
+def test_attributes_that_choose_a_vertex_of_poplibs_change_nothing(tessellate):
+    def f(x):
+        on_tiles = tessellate.tile_put_sharded(x, TILES)
+        return tessellate.tile_map(jax.lax.sin_p, on_tiles, ipu_vertex_type=3).array
+
+    check(f, array(3, 5), mode=("fast", 8))
+
+
 def test_names_of_lax(tessellate):
     from tessellate_ipu import lax
 

@@ -10,11 +10,11 @@ from jax_ipu.tile import (
     tile_constant_sharded,
     tile_data_barrier,
     tile_gather,
-    tile_map,
     tile_put_replicated,
     tile_put_sharded,
 )
 from tessellate_ipu import core, lax, utils
+from tessellate_ipu.core import tile_map
 
 __version__ = "0.2.0"
 __all__ = [

@@ -1,19 +1,87 @@
 """Arrays on tiles, vertices and their descriptions."""
 
-from jax_ipu.tile import ipu_cycle_count, ipu_cycle_count_overhead, ipu_hw_cycle_count
-from tessellate_ipu.core.tile_array import *  # noqa: F403
-from tessellate_ipu.core.tile_common_utils import from_ipu_type_to_numpy_dtype, make_ipu_shaped_array
-from tessellate_ipu.core.tile_interpreter import *  # noqa: F403
-from tessellate_ipu.core.tile_interpreter_primitives import *  # noqa: F403
-from tessellate_ipu.core.tile_interpreter_vertex_utils import *  # noqa: F403
+from jax_ipu.tile import (
+    TileShardedArray,
+    create_ipu_tile_primitive,
+    create_ipu_tile_primitive_v2,
+    declare_ipu_tile_primitive,
+    ipu_cycle_count,
+    ipu_cycle_count_overhead,
+    ipu_hw_cycle_count,
+    make_ipu_vector1d_worker_offsets,
+    make_ipu_vector1d_worker_offsets_and_sizes,
+    primitive_clone,
+    tile_barrier,
+    tile_constant_replicated,
+    tile_constant_sharded,
+    tile_data_barrier,
+    tile_gather,
+    tile_put_replicated,
+    tile_put_sharded,
+)
+from tessellate_ipu.core.equations import (
+    IpuTileMapEquation,
+    IpuVertexIOType,
+    make_ipu_vertex_attributes,
+    make_ipu_vertex_constant_info,
+    make_ipu_vertex_in_info,
+    make_ipu_vertex_inout_info,
+    make_ipu_vertex_inputs,
+    make_ipu_vertex_io_info,
+    make_ipu_vertex_out_info,
+    make_ipu_vertex_outputs,
+)
+from tessellate_ipu.core.tile_common_utils import (
+    from_ipu_type_to_numpy_dtype,
+    from_numpy_dtype_to_ipu_type,
+    get_ipu_type_name,
+    make_ipu_shaped_array,
+)
+from tessellate_ipu.core.tile_interpreter import (
+    get_ipu_tile_primitive_translation,
+    register_ipu_tile_primitive,
+    tile_map,
+)
+from tessellate_ipu.core.tile_interpreter_primitives import (
+    make_ipu_vertex_name_templated,
+    primitive_num_inout_alias_args,
+)
 
-__all__ = [  # noqa: F405
+__all__ = [
+    "IpuTileMapEquation",
+    "IpuVertexIOType",
+    "TileShardedArray",
+    "create_ipu_tile_primitive",
+    "create_ipu_tile_primitive_v2",
+    "declare_ipu_tile_primitive",
     "from_ipu_type_to_numpy_dtype",
+    "from_numpy_dtype_to_ipu_type",
+    "get_ipu_tile_primitive_translation",
+    "get_ipu_type_name",
     "ipu_cycle_count",
     "ipu_cycle_count_overhead",
     "ipu_hw_cycle_count",
     "make_ipu_shaped_array",
-    *(name for name in globals() if name.startswith(("Ipu", "Tile", "tile_", "make_", "primitive_", "from_", "get_"))),
-    *("create_ipu_tile_primitive", "create_ipu_tile_primitive_v2", "declare_ipu_tile_primitive"),
+    "make_ipu_vector1d_worker_offsets",
+    "make_ipu_vector1d_worker_offsets_and_sizes",
+    "make_ipu_vertex_attributes",
+    "make_ipu_vertex_constant_info",
+    "make_ipu_vertex_in_info",
+    "make_ipu_vertex_inout_info",
+    "make_ipu_vertex_inputs",
+    "make_ipu_vertex_io_info",
+    "make_ipu_vertex_name_templated",
+    "make_ipu_vertex_out_info",
+    "make_ipu_vertex_outputs",
+    "primitive_clone",
+    "primitive_num_inout_alias_args",
     "register_ipu_tile_primitive",
+    "tile_barrier",
+    "tile_constant_replicated",
+    "tile_constant_sharded",
+    "tile_data_barrier",
+    "tile_gather",
+    "tile_map",
+    "tile_put_replicated",
+    "tile_put_sharded",
 ]

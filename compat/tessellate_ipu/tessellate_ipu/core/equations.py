@@ -139,7 +139,10 @@ class IpuVertexIOInfo:
 
 @dataclass
 class IpuTileMapEquation:
-    """One vertex on each of a list of tiles."""
+    """One vertex on each of a list of tiles.
+
+    `sync` has no effect: a compute set begins with a sync of all tiles here.
+    """
 
     vname: str = ""
     pname: str = ""
@@ -175,8 +178,18 @@ class IpuTileMapEquation:
         return self.tmp_space_aval.size > 0
 
     def vertex(self) -> Vertex:
-        """The same as `jax_ipu.tile` has it."""
+        """The same as `jax_ipu.tile` has it.
+
+        Raises:
+            NotImplementedError: a field has other rows than its array.
+        """
         constants = {}
+        for info in (*self.inputs_info, *self.outputs_info):
+            if any(s.end - s.begin != info.shape[-1] for s in info.slices2d):
+                raise NotImplementedError(
+                    f"{self.pname}: the field {info.name} of {self.vname} has other rows than those of its array"
+                    f" {info.shape}; reshape the array, so that its last dimension is a row"
+                )
         for info in self.inputs_info:
             if info.is_constant_input:
                 dtype = from_ipu_type_to_numpy_dtype(info.dtype)

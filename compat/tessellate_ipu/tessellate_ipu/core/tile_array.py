@@ -1,33 +1,11 @@
-"""Arrays on tiles."""
+"""Slices of arrays on tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from jax_ipu.tile import (
-    TileShardedArray,
-    tile_barrier,
-    tile_constant_replicated,
-    tile_constant_sharded,
-    tile_data_barrier,
-    tile_gather,
-    tile_put_replicated,
-    tile_put_sharded,
-)
 from jax_ipu.tile.array import check_key
-
-__all__ = [
-    "TileShardedArray",
-    "check_tile_array_multi_slice",
-    "tile_barrier",
-    "tile_constant_replicated",
-    "tile_constant_sharded",
-    "tile_data_barrier",
-    "tile_gather",
-    "tile_put_replicated",
-    "tile_put_sharded",
-]
 
 
 def check_tile_array_multi_slice(slices: tuple[Any, ...], shape: Sequence[int]) -> bool:

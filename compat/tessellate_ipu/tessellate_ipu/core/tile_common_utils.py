@@ -33,9 +33,9 @@ class IpuType(enum.IntEnum):
     @property
     def bytesize(self) -> int:
         """Bytes of an element."""
-        return {"BOOL": 1, "CHAR": 1, "UNSIGNED_CHAR": 1, "SHORT": 2, "UNSIGNED_SHORT": 2, "HALF": 2, "QUARTER": 1}.get(
-            self.name, 8 if "LONG" in self.name else 4
-        )
+        if self in _DTYPES:
+            return _DTYPES[self].itemsize
+        return 1 if self is IpuType.QUARTER else 8
 
 
 _DTYPES = {

@@ -6,18 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jax_ipu import tile
-from jax_ipu.tile import create_ipu_tile_primitive, create_ipu_tile_primitive_v2, declare_ipu_tile_primitive
 from jax_ipu.tile.vertex import translations
 from tessellate_ipu.core.equations import IpuTileMapEquation
 
-__all__ = [
-    "create_ipu_tile_primitive",
-    "create_ipu_tile_primitive_v2",
-    "declare_ipu_tile_primitive",
-    "get_ipu_tile_primitive_translation",
-    "register_ipu_tile_primitive",
-    "tile_map",
-]
 _equations: dict[Any, Callable[..., IpuTileMapEquation]] = {}
 
 
@@ -27,8 +18,8 @@ def register_ipu_tile_primitive(primitive: Any, translation: Callable[..., IpuTi
     Raises:
         KeyError: the primitive has a vertex.
     """
-    _equations[primitive] = translation
     tile.register_ipu_tile_primitive(primitive, lambda *call: translation(*call).vertex())
+    _equations[primitive] = translation
 
 
 def get_ipu_tile_primitive_translation(pname: str) -> tuple[Any, Any]:
@@ -39,7 +30,11 @@ def get_ipu_tile_primitive_translation(pname: str) -> tuple[Any, Any]:
 
 
 def tile_map(primitive: Any, *args: Any, **attributes: Any) -> Any:
-    """Runs the vertex of a primitive on each tile; without a primitive, gives back the arrays."""
+    """Runs the vertex of a primitive on each tile; without a primitive, gives back the arrays.
+
+    Attributes named `ipu_...` choose one of PopLibs' vertices in TessellateIPU. Here each primitive has one vertex, so
+    they have no effect.
+    """
     if primitive is None:
         return args
     given = {name: value for name, value in attributes.items() if not name.startswith("ipu_")}

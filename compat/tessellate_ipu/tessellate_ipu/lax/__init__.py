@@ -7,14 +7,15 @@ import numpy as np
 from jax import lax
 
 from jax_ipu import tile
-from jax_ipu.tile import *  # noqa: F403
+from jax_ipu.tile import tile_copy, tile_fill
 from jax_ipu.tile.vertex import translations
 
-# The primitives of jax.lax that have vertices: add_p, bitcast_convert_type_p, gather_p, scatter_add_p...
-for _primitive in translations():
-    _name = f"{_primitive.name.replace('-', '_')}_p"
-    if getattr(lax, _name, None) is _primitive:
-        globals()[_name] = _primitive
+
+def _primitives() -> dict[str, Any]:
+    """Those of jax.lax that have vertices (add_p, gather_p...), and jax_ipu's own (add_inplace_p, scaled_add_p...)."""
+    names = [f"{primitive.name.replace('-', '_')}_p" for primitive in translations()]
+    of_lax = {name: getattr(lax, name) for name in names if hasattr(lax, name)}
+    return of_lax | {name: getattr(tile, name) for name in tile.__all__ if name.endswith("_p")}
 
 
 def fill(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -27,4 +28,5 @@ def tile_sharded_identity(dtype: Any, tiles: Any) -> tile.TileShardedArray:
     return tile.tile_constant_sharded(np.identity(len(tiles), dtype), tiles)
 
 
-__all__ = [name for name in globals() if not name.startswith("_")]
+globals().update(_primitives())
+__all__ = ["fill", "tile_copy", "tile_fill", "tile_sharded_identity", *_primitives()]

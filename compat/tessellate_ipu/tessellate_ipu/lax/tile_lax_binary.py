@@ -1,3 +1,5 @@
-"""Names of `tessellate_ipu.lax`."""
+"""Scaled sums and differences."""
 
-from tessellate_ipu.lax import *  # noqa: F403
+from jax_ipu.tile import scaled_add_p, scaled_sub_p
+
+__all__ = ["scaled_add_p", "scaled_sub_p"]

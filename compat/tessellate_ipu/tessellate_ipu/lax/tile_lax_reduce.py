@@ -1,9 +1,8 @@
-"""Reductions, and the vertices that PopLibs has for them."""
+"""The vertices that PopLibs has for reductions."""
 
 from typing import Any
 
 from tessellate_ipu.core.tile_common_utils import get_ipu_type_name
-from tessellate_ipu.lax import *  # noqa: F403
 
 _POPLIBS = {"sum": "Add", "prod": "Mul", "max": "Max", "min": "Min", "and": "LogicalAnd", "or": "LogicalOr"}
 

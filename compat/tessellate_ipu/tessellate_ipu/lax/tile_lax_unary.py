@@ -1,10 +1,12 @@
-"""Elementwise primitives of one operand, and the vertices that PopLibs has for them."""
+"""Copies, and the vertices that PopLibs has for elementwise primitives of one operand."""
 
 from typing import Any
 
+from jax_ipu.tile import tile_copy
 from tessellate_ipu.core.equations import IpuTileMapEquation, make_ipu_vertex_inputs, make_ipu_vertex_outputs
 from tessellate_ipu.core.tile_common_utils import get_ipu_type_name
-from tessellate_ipu.lax import *  # noqa: F403
+
+__all__ = ["ipu_unary_primitive_translation", "make_unary1d_vertex_fullname", "tile_copy"]
 
 # Primitive -> popops::expr::UnaryOpType, where the names differ.
 _POPLIBS = {
