@@ -1,7 +1,8 @@
 // poplar/CSRFunctions.hpp: the floating-point behaviour that programs ask for, kept as a word for each tile.
 // Nothing of the model reads it: it computes with one behaviour only.
+#include <iostream>
+
 #include "core/tile_state.h"
-#include "ipu_model/Log.hpp"
 #include "poplar/CSRFunctions.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -19,14 +20,14 @@ Tensor StateOf(const Graph& graph) {
                               [](std::uint64_t) { return 0u; });
 }
 
+// To stderr, because Poplar's log is off by default and results may differ from the chip's.
 void Warn(const DebugContext& context, const char* what, bool wanted) {
-  if (!wanted) return;
-  ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kWarn,
-                 "'" + context.getPathName() + "': the model has no " + what);
+  if (wanted) std::cerr << "warning: '" + context.getPathName() + "': the model has no " + what + "\n";
 }
 void Warn(const DebugContext& context, const FloatingPointBehaviour& behaviour) {
-  Warn(context, "floating-point exceptions", behaviour.inv || behaviour.div0 || behaviour.oflo);
-  Warn(context, "stochastic rounding", behaviour.esr);
+  Warn(context, "floating-point exceptions: results become infinite or NaN",
+       behaviour.inv || behaviour.div0 || behaviour.oflo);
+  Warn(context, "stochastic rounding: it rounds to nearest", behaviour.esr);
 }
 
 // One vertex on each tile changes the tile's word.

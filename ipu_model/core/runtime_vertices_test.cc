@@ -3,7 +3,9 @@
 #include "core/runtime_vertices.h"
 
 #include <array>
+#include <iostream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -180,6 +182,22 @@ TEST(seeds_of_the_workers) {
     for (std::size_t i = 0; i < 72; ++i) CHECK_EQ(b[i], i / 24 == 1 ? 7u : a[i]);
     CHECK(Read(&engine, "third", 72) == a);
   }
+}
+
+TEST(behaviours_that_the_model_has_not_are_named) {
+  std::ostringstream text;
+  std::streambuf* const before = std::cerr.rdbuf(text.rdbuf());
+  Graph graph(TargetOf(1, 2));
+  Sequence main;
+  poplar::setFloatingPointBehaviour(graph, main, {false, false, false, false, true}, "none");
+  poplar::setStochasticRounding(graph, main, false, "off");
+  const std::string silent = text.str();
+  poplar::setFloatingPointBehaviour(graph, main, {false, true, false, false, false}, "div0");
+  poplar::setStochasticRounding(graph, main, true, "rounding");
+  std::cerr.rdbuf(before);
+  CHECK_EQ(silent, "");
+  CHECK(text.str().find("'div0': the model has no floating-point exceptions") != std::string::npos);
+  CHECK(text.str().find("'rounding': the model has no stochastic rounding") != std::string::npos);
 }
 
 TEST(floating_point_behaviour_is_kept) {

@@ -22,7 +22,7 @@ struct FloatingPointBehaviour {
 
 // From here on in the program. The model computes as with no exceptions and with rounding to nearest: values
 // that would stop the chip become infinite or NaN, a half that overflows is infinite whatever `nanoo` is, and
-// stochastic rounding changes nothing. A warning in Poplar's log says so for a behaviour that asks for more.
+// stochastic rounding changes nothing. A warning on stderr says so for a behaviour that asks for more.
 void setFloatingPointBehaviour(Graph& graph, program::Sequence& prog, const FloatingPointBehaviour& behaviour,
                                const DebugContext& debugContext = {});
 // As it was when getAndModifyFloatingPointBehaviour returned the tensor.
