@@ -1,15 +1,12 @@
 """jax_ipu.report: its numbers against those of estimates, its form against docs/report_format.md."""
 
-import base64
 import doctest
 import inspect
 import json
 import math
 import re
-import zlib
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,20 +15,15 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
-from jax_ipu import _ipu, compile_server, reports
-from jax_ipu.compiler import compile as compile_program
-from jax_ipu.compiler.estimates import compilation_of
+from jax_ipu import _ipu, reports
 from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.compiler.user_shapes import with_user_shapes
-from jax_ipu.integration.programs import program_of
-from jax_ipu.reports import automatic, html
+from jax_ipu.reports import html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
 from jax_ipu.reports.insights import insights, what_helps
-from jax_ipu.reports.layers import layers_of
 from support import report_programs
-from support.processes import output
-from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
+from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape, stored
 
 TILES = 32
 TARGET = f"ipu2:{TILES}"
@@ -43,7 +35,6 @@ def replicated(x):
     return x - x.mean(0)
 
 
-SPATIAL = ("NHWC", "HWIO", "NHWC")
 MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
 # Function, arguments, donated arguments.
 PROGRAMS = {
@@ -250,155 +241,6 @@ def test_layers_and_functions_add_up(made):
     assert all(0 <= i < len(frames) for row in operations for i in row["stack"])
     titles = [row["title"] for row in operations]
     assert len(set(titles)) == len(titles)
-
-
-def test_layers_of_a_gradient():
-    fun, args, donated = PROGRAMS["MNIST step"]
-    data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
-    layers = {node["id"]: node for node in data["layers"]}
-
-    def path(number):
-        above = layers[number]["parent"]
-        return [*(path(above) if above is not None else []), layers[number]["name"]]
-
-    products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
-    assert all(path(row["layer"]) == ["mnist_step", "gradient"] for row in products)
-    assert [row["backward"] for row in products].count(False) == 2
-    assert {"f32[32,64]", "f32[784,64]"} <= {row["shape"] for row in products}
-    assert ["mnist_step", "gradient", "log_softmax"] in [path(i) for i in layers]
-    [loss] = [node for node in data["functions"] if ".loss (" in node["name"]]
-    assert loss["cycles"] == layers[1]["cycles"]
-    # The innermost call comes first.
-    first = [data["frames"][i] for i in products[0]["stack"]]
-    assert [frame["function"] for frame in first][:2] == ["mnist_step.<locals>.loss", "mnist_step"]
-    assert first[0]["path"] == report_programs.__file__ and first[0]["line"] == products[0]["line"]
-    assert not any(frame["path"].startswith("jax_ipu/") for frame in data["frames"])
-    held = [v for v in data["variables"] if v["layer"] is not None and v["role"] == "variable"]
-    assert held and layers[0]["variable_bytes"] == sum(v["bytes"] for v in held)
-
-
-def test_arguments_are_in_the_layer_that_reads_them():
-    def step(p, x, scanned):
-        def loss(p):
-            with jax.named_scope("hidden"):
-                h = jnp.maximum(x @ p["w1"] + p["b1"], 0)
-            with jax.named_scope("head"):
-                y = h @ p["w2"]
-            with jax.named_scope("blocks"):
-                y, _ = lax.scan(lambda c, w: (jnp.tanh(c @ w), None), y, scanned)
-            return (y**2).mean()
-
-        gradient = jax.grad(loss)(p)
-        with jax.named_scope("update"):
-            return jax.tree.map(lambda p, g: p - 0.1 * g, p, gradient)
-
-    def layers_of_arguments(target, width):
-        p = {"w1": shape(784, width), "b1": shape(width), "w2": shape(width, 16)}
-        report = jax_ipu.report(step, p, shape(32, 784), shape(4, 16, 16), target=target, donate_argnums=0)
-        data = report.as_dict()
-        nodes, found = data["layers"], {}
-        for v in data["variables"]:
-            if v["argument"] and v["role"] == "variable":
-                at, path = v["layer"], []
-                while at is not None:
-                    at, path = nodes[at]["parent"], [nodes[at]["name"], *path]
-                found[v["argument"]] = path[1]  # below the function itself
-        return report.fits, found
-
-    wanted = {"p['w1']": "hidden", "p['b1']": "hidden", "p['w2']": "head", "x": "hidden", "scanned": "blocks"}
-    # A donated argument is written by the update, in its place; it is a weight of its layer all the same.
-    assert layers_of_arguments(TARGET, 64) == (True, wanted)
-    assert layers_of_arguments("ipu2:11", 1024) == (False, wanted)
-
-
-def test_calls_from_several_lines_are_told_apart():
-    def block(x):
-        return lax.conv_general_dilated(x, jnp.ones((3, 3, 4, 4)), (1, 1), "SAME", dimension_numbers=SPATIAL)
-
-    def net(x):
-        x = block(x)
-        x = block(x)
-        x = jnp.tanh(block(x))
-        return block(x[:, ::2])
-
-    data = jax_ipu.report(net, shape(1, 8, 8, 4), target=TARGET).as_dict()
-    titles = [row["title"] for row in data["operations"] if row["kind"] == "poplin::convolution"]
-    assert len(titles) == 4 == len(set(titles))
-    assert sum("f32[1,4,8,4]" in title for title in titles) == 1
-    line = net.__code__.co_firstlineno
-    assert [f"from test_report.py:{line + i}" in title for i, title in enumerate(titles[:3], 1)] == [True] * 3
-
-
-@pytest.mark.parametrize(
-    "path, layers",
-    [
-        ("jit(step)/transpose(jvp(MLP))/Dense_0/mul", ("step", "MLP", "Dense_0")),  # flax
-        ("jit(f)/vmap(eqx.nn.MLP)/vmap()/jit(relu)/max", ("f", "eqx.nn.MLP", "relu")),  # equinox
-        ("jit(f)/jvp(mlp/linear_0)/add", ("f", "mlp", "linear_0")),  # haiku
-        ("jit(f)/while/body/closed_call/layer/dot_general", ("f", "layer")),
-        ("jit(f)/cond/branch_1_fun/checkpoint/rematted_computation/sin", ("f",)),
-        ("sin", ()),
-        ("", ()),
-    ],
-)
-def test_layers_in_a_name_stack(path, layers):
-    assert layers_of(path) == layers
-
-
-def flax_report():
-    linen = pytest.importorskip("flax.linen")
-
-    class Net(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            return linen.Dense(4)(linen.relu(linen.Dense(32)(x)))
-
-    x = jnp.ones((8, 16))
-    variables = Net().init(jax.random.key(0), x)
-    return jax_ipu.report(jax.grad(lambda v: Net().apply(v, x).sum()), variables, target=TARGET)
-
-
-def equinox_report():
-    nn = pytest.importorskip("equinox.nn")
-    model = nn.MLP(16, 4, 32, 1, key=jax.random.key(0))
-    return jax_ipu.report(jax.vmap(model), shape(8, 16), target=TARGET)
-
-
-def torch_report():
-    pytest.importorskip("torchax")
-    nn = pytest.importorskip("torch.nn")
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.Sequential(nn.Linear(16, 32), nn.ReLU())
-            self.out = nn.Linear(32, 4)
-
-        def forward(self, x):
-            return self.out(self.layers(x))
-
-    with jax_ipu.GraphCoreManager(compile_only=True) as manager:
-        return manager.report(Net().eval(), np.ones((8, 16), np.float32))
-
-
-@pytest.mark.parametrize(
-    "report, paths",
-    [
-        (flax_report, {("Net", "Dense_0"), ("Net", "Dense_1")}),
-        (equinox_report, {("eqx.nn.MLP", "eqx.nn.Linear")}),
-        (torch_report, {("PyTorch", "Net", "layers", "0"), ("PyTorch", "Net", "out")}),
-    ],
-)
-def test_modules_are_layers(report, paths):
-    data = report().as_dict()
-    nodes = data["layers"]
-
-    def path(number):
-        above = nodes[number]["parent"]
-        return (*(path(above) if above is not None else ()), nodes[number]["name"])
-
-    products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
-    assert paths == {path(row["layer"]) for row in products}
 
 
 @pytest.mark.parametrize("name", ["MNIST step", "too large for its buffers", "too large"])
@@ -777,11 +619,6 @@ def front_end(monkeypatch, tmp_path):
     monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
 
 
-def stored(page, name="report-data"):
-    found = re.search(f'<script type="application/octet-stream;base64" id="{name}">(.*?)</script>', page)
-    return json.loads(zlib.decompress(base64.b64decode(found.group(1)), -15))
-
-
 def test_saved_as_html_and_json(front_end, tmp_path):
     fun, args, _ = PROGRAMS["CNN"]
     report = jax_ipu.report(fun, *args, target=TARGET, path=tmp_path / "new" / "cnn.html")
@@ -894,68 +731,6 @@ def test_accuracy_of_each_part_of_the_memory(made):
         for category in entry.categories:
             [said] = [v for parts, v in rows.items() if category.replace("_", " ") in parts.split(", ")]
             assert said == ("exact" if entry.memory == 0 else "unknown")
-
-
-REPORTING = """
-import jax, jax.numpy as jnp
-jax.config.update("jax_platforms", "ipu,cpu")
-jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((16, 16))).block_until_ready()
-try:
-    jax.jit(lambda x: x @ x.T).lower(jax.ShapeDtypeStruct((4000, 4000), jnp.float32)).compile()
-except Exception as error:
-    print("too large", "RESOURCE_EXHAUSTED" in str(error))
-"""
-
-
-def test_a_report_for_every_program_of_a_process(tmp_path):
-    folder = tmp_path / "reports"
-    text = output(REPORTING, JAX_IPU_MODEL_NUM_TILES="32", JAX_IPU_REPORT_DIR=str(folder))
-    assert "too large True" in text
-    files = sorted(folder.glob("jit_*"))
-    assert len({path.name.rsplit("-", 1)[0] for path in files}) >= 1 and len(files) >= 2
-    pages = [stored(path.read_text()) if path.suffix == ".html" else json.loads(path.read_text()) for path in files]
-    assert {page["program"]["fits"] for page in pages} == {True, False}
-    assert all(page["chip"]["num_tiles"] == 32 for page in pages)
-
-
-def test_the_compile_server_writes_reports(monkeypatch, tmp_path):
-    program = program_of(jnp.sin, (shape(8),), {})
-    assert compile_server._observer(program.mlir, program.options, TARGET) is None
-    monkeypatch.setattr(type(jax_ipu.config), "report_folder", lambda self: str(tmp_path))
-    observe = compile_server._observer(program.mlir, program.options, TARGET)
-    compile_program(program.mlir, "mlir", program.options, TARGET, observe)
-    assert [path.name.split("-")[0] for path in tmp_path.glob("jit_*")] == ["jit_sin"]
-
-
-def test_the_same_program_has_the_same_file(tmp_path):
-    # The serialised options of a program differ between processes.
-    program = program_of(jnp.sin, (shape(8),), {})
-    compilation = compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True)
-    for options, target in ((program.options, TARGET), (b"", TARGET), (b"", "bow")):
-        automatic.writer(str(tmp_path), program.mlir, options, target)(compilation)
-    assert len(list(tmp_path.glob("jit_*"))) == 2
-
-
-def test_an_unwritable_folder_is_a_warning(tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    write = automatic.writer(str(tmp_path / "file" / "folder"), b"", b"", TARGET)
-    program = program_of(jnp.sin, (shape(8),), {})
-    write(compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True))
-    assert "was not written" in caplog.text
-
-
-def test_a_report_that_fails_is_one_warning(tmp_path, caplog, monkeypatch):
-    def fail(compilation):
-        raise IndexError("of a report")
-
-    monkeypatch.setattr(automatic, "report_of", fail)
-    program = program_of(jnp.sin, (shape(8),), {})
-    for _ in range(2):
-        observe = automatic.writer(str(tmp_path), program.mlir, program.options, TARGET)
-        compile_program(program.mlir, "mlir", program.options, TARGET, observe)
-    assert [record.message for record in caplog.records] == [
-        "The report of jit_sin was not written: IndexError: of a report"
-    ]
 
 
 IN_PLACE = {

@@ -1,4 +1,9 @@
-"""Functions whose reports the tests make, and their arguments as shapes."""
+"""Functions whose reports the tests make, their arguments as shapes, and the data in a page."""
+
+import base64
+import json
+import re
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -35,3 +40,9 @@ def loops(x, n):
     x = jax.lax.while_loop(lambda c: c[1] > 0, lambda c: (jnp.sin(c[0]), c[1] - 1), (x, n))[0]
     x = jax.lax.scan(lambda c, row: (c + row, c.sum()), x[0], x)[0]
     return jax.lax.cond(n > 3, lambda y: y @ y.T @ y, jnp.cos, x.reshape(4, 8))
+
+
+def stored(page, name="report-data"):
+    """Returns the data that the text of a page holds."""
+    found = re.search(f'<script type="application/octet-stream;base64" id="{name}">(.*?)</script>', page)
+    return json.loads(zlib.decompress(base64.b64decode(found.group(1)), -15))
