@@ -166,6 +166,16 @@ def test_workers_share_vectors():
 
 REFUSED = {
     "batch": (lambda x: apply("dot_general", x, x, dimension_numbers=(((1,), (1,)), ((0,), (0,)))), "no batches"),
+    "empty": (
+        lambda x: apply(
+            "gather",
+            tile.tile_constant_replicated(np.zeros((4, 0), np.float32), TILES),
+            tile.tile_constant_replicated(np.zeros((2, 1), np.int32), TILES),
+            dimension_numbers=lax.GatherDimensionNumbers((1,), (0,), (0,)),
+            slice_sizes=(1, 0),
+        ),
+        "have no elements",
+    ),
     "size": (lambda x: apply("bitcast_convert_type", x, new_dtype=np.dtype("uint8")), "other sizes"),
     "columns": (
         lambda x: apply(

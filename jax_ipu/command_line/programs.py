@@ -90,7 +90,7 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
         from jax_ipu.integration.programs import program_of
 
         values = arguments(batch)
-        _check_call(what, function, values, donated, options)
+        _check_call(what, function, values, donated)
         program = program_of(function, values, {}, donated, given)
         return Bytes(program.mlir, "mlir", program.options)
 
@@ -140,9 +140,7 @@ def functions_in(text: str) -> list[str]:
     return [name for name in found if not name.startswith("_") and name != _EXAMPLE_ARGUMENTS]
 
 
-def _check_call(
-    what: str, function: Callable[..., Any], values: tuple[Any, ...], donated: tuple[int, ...], options: Any
-) -> None:
+def _check_call(what: str, function: Callable[..., Any], values: tuple[Any, ...], donated: tuple[int, ...]) -> None:
     """Raises UsageError if the function cannot be called with so many arguments, or does not have the donated ones."""
     if wrong := [number for number in donated if number >= len(values)]:
         raise UsageError(f"--donate {wrong[0]}: {what} gets {len(values)} arguments, numbered from 0")

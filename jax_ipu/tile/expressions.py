@@ -39,20 +39,15 @@ def _signed(dtype: Any) -> str:
     return type_name(f"int{_bits(dtype)}")
 
 
-def _div(avals: Sequence[Any], _: dict[str, Any]) -> str:
-    dtype = avals[0].dtype
-    if _is_float(dtype):
-        return "a / b"
-    negative = "b == -1 ? 0 - a : " if np.issubdtype(dtype, np.signedinteger) else ""
-    return f"b == 0 ? -1 : {negative}a / b"
+def _quotient(of_floats: str, by_zero: str, by_minus_one: str, of_integers: str) -> Expression:
+    def text(avals: Sequence[Any], _: dict[str, Any]) -> str:
+        dtype = avals[0].dtype
+        if _is_float(dtype):
+            return of_floats
+        signed = f"b == -1 ? {by_minus_one} : " if np.issubdtype(dtype, np.signedinteger) else ""
+        return f"b == 0 ? {by_zero} : {signed}{of_integers}"
 
-
-def _rem(avals: Sequence[Any], _: dict[str, Any]) -> str:
-    dtype = avals[0].dtype
-    if _is_float(dtype):
-        return "std::fmod(a, b)"
-    negative = "b == -1 ? 0 : " if np.issubdtype(dtype, np.signedinteger) else ""
-    return f"b == 0 ? a : {negative}a % b"
+    return text
 
 
 def _shift(operator: str, kind: Callable[[Any], str], beyond: str) -> Expression:
@@ -129,7 +124,7 @@ ELEMENTWISE: dict[str, str | Expression] = {
     "convert_element_type": _convert,
     "cos": "std::cos(a)",
     "cosh": "std::cosh(a)",
-    "div": _div,
+    "div": _quotient("a / b", "-1", "0 - a", "a / b"),
     "eq": "a == b",
     "erf": "std::erf(a)",
     "erfc": "std::erfc(a)",
@@ -156,7 +151,7 @@ ELEMENTWISE: dict[str, str | Expression] = {
     "or": "a | b",
     "population_count": _population_count,
     "pow": "std::pow(a, b)",
-    "rem": _rem,
+    "rem": _quotient("std::fmod(a, b)", "a", "0", "a % b"),
     "round": _round,
     "rsqrt": "1 / std::sqrt(a)",
     "select_n": "a ? c : b",

@@ -167,13 +167,9 @@ def _along_axis(step: str, reduces: bool) -> Callable[..., Vertex]:
 
 
 def _bound_attributes(name: str) -> dict[str, Any]:
-    if name == "convert_element_type":
-        return {"weak_type": False, "sharding": None}
-    return _found_attributes(name)
-
-
-def _found_attributes(name: str) -> dict[str, Any]:
     """The parameters with which the function of jax.lax binds its primitive, but for those that the user gives."""
+    if name == "convert_element_type":  # its function binds nothing where the type stays
+        return {"weak_type": False, "sharding": None}
     function = getattr(jax.lax, _FUNCTIONS.get(name, name))
     for count, dtype in ((n, t) for n in (1, 2, 3) for t in (jnp.float32, jnp.int32)):
         operands = [jnp.zeros((), dtype)] * count

@@ -26,7 +26,7 @@ _Attributes = dict[str, Any]
 _Translation = Callable[[Primitive, tuple[int, ...], list[Any], _Attributes], Vertex]
 
 
-def _refuse(primitive: Primitive, what: str) -> NotImplementedError:
+def _refused(primitive: Primitive, what: str) -> NotImplementedError:
     return NotImplementedError(f"tile_map of {primitive}: {what}")
 
 
@@ -51,7 +51,7 @@ def _iota(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attrib
 
 def _reshape(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: _Attributes) -> Vertex:
     if attributes.get("dimensions") is not None:
-        raise _refuse(primitive, "`dimensions` would transpose the part first; give None")
+        raise _refused(primitive, "`dimensions` would transpose the part first; give None")
     result = _result(primitive, avals, attributes)
     name = make_ipu_vertex_name_templated("Bits", avals[0].dtype, result.dtype)
     return Vertex(name, ["x"], {"out": result}, codelets=_source(name))
@@ -60,22 +60,32 @@ def _reshape(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], att
 def _bitcast(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: _Attributes) -> Vertex:
     result = _result(primitive, avals, attributes)
     if result.dtype.itemsize != avals[0].dtype.itemsize:
-        raise _refuse(primitive, f"{avals[0].dtype} and {result.dtype} have other sizes")
+        raise _refused(primitive, f"{avals[0].dtype} and {result.dtype} have other sizes")
     name = make_ipu_vertex_name_templated("Bits", avals[0].dtype, result.dtype)
     return Vertex(name, ["x"], {"out": result}, codelets=_source(name))
 
 
-def _check_rows(
-    primitive: Primitive, numbers: Any, rank: int, indices: Any, in_update: Sequence[int], what: str
-) -> None:
-    """Raises NotImplementedError where an index is not the number of one whole row of the first dimension."""
-    mapped = getattr(numbers, "start_index_map", None) or getattr(numbers, "scatter_dims_to_operand_dims", None)
-    removed = getattr(numbers, "collapsed_slice_dims", None) or getattr(numbers, "inserted_window_dims", None)
-    inner = tuple(range(indices.ndim - 1, indices.ndim + rank - 2))
-    if tuple(mapped or ()) != (0,) or tuple(removed or ()) != (0,) or indices.shape[-1] != 1 or in_update != inner:
-        raise _refuse(primitive, f"each index must {what} one row of the first dimension; the numbers are {numbers}")
-    if getattr(numbers, "operand_batching_dims", ()):
-        raise _refuse(primitive, "there are no batches on a tile")
+def _row(primitive: Primitive, operand: Any, indices: Any, numbers: Any, dims: tuple[Any, Any, Any]) -> int:
+    """The elements of a row of the first dimension, of which each index is the number.
+
+    Args:
+        primitive: for messages.
+        operand, indices: the types of the operands.
+        numbers: the dimension numbers, for messages.
+        dims: of these, the dimensions that indices are of, that a row lacks, and that rows have in the other array.
+
+    Raises:
+        NotImplementedError: the indices are of something else.
+    """
+    inner = tuple(range(indices.ndim - 1, indices.ndim + operand.ndim - 2))
+    if tuple(map(tuple, dims)) != ((0,), (0,), inner) or indices.shape[-1] != 1:
+        raise _refused(primitive, f"each index must be of one row of the first dimension; the numbers are {numbers}")
+    if numbers.operand_batching_dims if hasattr(numbers, "operand_batching_dims") else numbers.input_batching_dims:
+        raise _refused(primitive, "there are no batches on a tile")
+    row: int = math.prod(operand.shape[1:])
+    if row == 0:
+        raise _refused(primitive, f"the rows of {operand.shape} have no elements")
+    return row
 
 
 def _mode(attributes: _Attributes) -> Any:
@@ -85,14 +95,15 @@ def _mode(attributes: _Attributes) -> Any:
 def _gather(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: _Attributes) -> Vertex:
     operand, indices = avals
     numbers, mode = attributes["dimension_numbers"], _mode(attributes)
-    _check_rows(primitive, numbers, operand.ndim, indices, tuple(numbers.offset_dims), "take")
+    dims = numbers.start_index_map, numbers.collapsed_slice_dims, numbers.offset_dims
+    row = _row(primitive, operand, indices, numbers, dims)
     if tuple(attributes["slice_sizes"]) != (1, *operand.shape[1:]):
-        raise _refuse(primitive, f"slices {attributes['slice_sizes']} are not whole rows of {operand.shape}")
+        raise _refused(primitive, f"slices {attributes['slice_sizes']} are not whole rows of {operand.shape}")
     fills = mode == jax.lax.GatherScatterMode.FILL_OR_DROP
     fill = attributes.get("fill_value")
     if fills and fill is None:
         fill = _fill_of(operand.dtype)
-    values: dict[str, Any] = {"row": math.prod(operand.shape[1:]), "fills": fills, "fill": fill if fills else 0}
+    values: dict[str, Any] = {"row": row, "fills": fills, "fill": fill if fills else 0}
     values["fill"] = np.asarray(values["fill"], operand.dtype).item()
     name = make_ipu_vertex_name_templated("GatherFirst", operand.dtype, indices.dtype)
     result = _result(primitive, avals, attributes)
@@ -113,12 +124,13 @@ def _scatter(how: str) -> _Translation:
     def translate(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: _Attributes) -> Vertex:
         operand, indices, updates = avals
         numbers, mode = attributes["dimension_numbers"], _mode(attributes)
-        _check_rows(primitive, numbers, operand.ndim, indices, tuple(numbers.update_window_dims), "change")
-        if math.prod(updates.shape) != math.prod(indices.shape[:-1]) * math.prod(operand.shape[1:]):
-            raise _refuse(primitive, f"updates {updates.shape} are not whole rows of {operand.shape}")
+        dims = numbers.scatter_dims_to_operand_dims, numbers.inserted_window_dims, numbers.update_window_dims
+        row = _row(primitive, operand, indices, numbers, dims)
+        if math.prod(updates.shape) != math.prod(indices.shape[:-1]) * row:
+            raise _refused(primitive, f"updates {updates.shape} are not whole rows of {operand.shape}")
         clips = mode == jax.lax.GatherScatterMode.CLIP
         name = make_ipu_vertex_name_templated("ScatterFirst", operand.dtype, indices.dtype, f"Scatter::{how}")
-        fields, values = ["x", "indices", "updates"], {"row": math.prod(operand.shape[1:]), "clips": clips}
+        fields, values = ["x", "indices", "updates"], {"row": row, "clips": clips}
         return Vertex(name, fields, {"x": operand}, values=values, codelets=_source(name))
 
     return translate
@@ -127,9 +139,9 @@ def _scatter(how: str) -> _Translation:
 def _dot(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: _Attributes) -> Vertex:
     (contracted, batched), (lhs, rhs) = attributes["dimension_numbers"], avals
     if any(batched):
-        raise _refuse(primitive, "there are no batches on a tile")
+        raise _refused(primitive, "there are no batches on a tile")
     if len(contracted[0]) != 1:
-        raise _refuse(primitive, f"one dimension of each side is summed over, not {len(contracted[0])}")
+        raise _refused(primitive, f"one dimension of each side is summed over, not {len(contracted[0])}")
     result = _result(primitive, avals, attributes)
     values = {"count": lhs.shape[contracted[0][0]]}
     for side, aval, dim in (("lhs", lhs, contracted[0][0]), ("rhs", rhs, contracted[1][0])):

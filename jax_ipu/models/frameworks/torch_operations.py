@@ -202,7 +202,7 @@ def _scatter_reduce(
         numbers = (x.astype(jnp.int32), dim, index, source.astype(jnp.int32), of_bits)
         return _scatter_reduce(*numbers, include_self=include_self, general=general) > 0
     if not include_self and reduce in ("amax", "amin") and jnp.issubdtype(x.dtype, jnp.integer):
-        limits = jnp.iinfo(x.dtype)  # type: ignore[no-untyped-call]
+        limits = np.iinfo(x.dtype)
         start = limits.min if reduce == "amax" else limits.max
         x, include_self = general(x, dim, index, jnp.full_like(source, start)), True
     return general(x, dim, index, source, reduce, include_self=include_self)
