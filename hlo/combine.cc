@@ -1,7 +1,7 @@
 #include "combine.h"
 
+#include "elementwise/map_codelet.h"
 #include "hlo/SingleOperation.hpp"
-#include "map_codelet.h"
 #include "storage.h"
 
 namespace hlo {

@@ -7,7 +7,7 @@
 #include "hlo/Library.hpp"
 #include "storage.h"
 #include "whole_plan.h"
-#include "window_dims.h"
+#include "window/window_dims.h"
 
 namespace hlo::standalone {
 namespace {

@@ -1,7 +1,7 @@
 """Compiles programs for a process that runs no Python: ``python -m jax_ipu.compile_server SOCKET HOST``.
 
 ``libpjrt_ipu.so`` starts it, at the first compilation of a process that has not imported ``jax_ipu``, and talks to it
-over a socket; ``pjrt_plugin/runtime/compile_server.h`` describes the protocol. It ends when its host ends.
+over a socket; ``pjrt_plugin/runtime/process/compile_server.h`` describes the protocol. It ends when its host ends.
 
 Args on the command line:
     SOCKET: file descriptor of the server's end of the socket.

@@ -52,9 +52,10 @@ product is rounded for itself. Names of groups: {groups}.
 "Function" is the PopLibs or Poplar function that runs the op; `hlo::` marks those that PopLibs lacks, which the model
 declares under the same rules. "Vertices" says what a chip would run in place of the model's kernels: PopLibs' function,
 or codelets of our own (`hlo/`). The types are those whose codelets have been run on the model's tiles: the scalar
-operations against the model's kernels by `hlo/map_test.cc`, ops against JAX on CPU by `tests/test_op_table.py` (most of
-them nightly). In the execution mode `codelets` other types of these ops end with UNIMPLEMENTED. "Not written": a chip
-cannot run the op yet; nor can it run a more general form than PopLibs' function has.
+operations against the model's kernels by `hlo/elementwise/map_test.cc`, ops against JAX on CPU by
+`tests/operations/test_op_table.py` (most of them nightly). In the execution mode `codelets` other types of these ops
+end with UNIMPLEMENTED. "Not written": a chip cannot run the op yet; nor can it run a more general form than PopLibs'
+function has.
 """
 
 

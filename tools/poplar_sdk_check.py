@@ -62,8 +62,8 @@ def uses_poplar(source: pathlib.Path) -> bool:
     """Whether the build differs from that for the model: all but the part of the plugin that knows no Poplar."""
     name = source.relative_to(ROOT).as_posix() if source.is_relative_to(ROOT) else ""
     return name.startswith(("hlo/", "poplar_sdk/", "ipu_model/", "pjrt_plugin/bindings/")) or name in (
-        "pjrt_plugin/runtime/poplar_engine.cc",
-        "pjrt_plugin/runtime/run_once.cc",
+        "pjrt_plugin/runtime/device/poplar_engine.cc",
+        "pjrt_plugin/runtime/device/run_once.cc",
     )
 
 

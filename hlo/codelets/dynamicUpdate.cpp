@@ -1,5 +1,5 @@
 // A box of a tensor with a slice of it at run-time positions. E: an integer with the bytes of an element, S:
-// the type of the starts. hlo/dynamic_update.cc adds the classes.
+// the type of the starts. hlo/index/dynamic_update.cc adds the classes.
 #include "common.hpp"
 
 namespace hlo {

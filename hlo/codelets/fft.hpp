@@ -5,7 +5,7 @@
 
 namespace hlo {
 
-constexpr unsigned kLargestRadix = 109;  // that hlo/fft.cc uses
+constexpr unsigned kLargestRadix = 109;  // that hlo/fft/fft.cc uses
 
 // Complex numbers at equal distances in memory.
 struct Numbers {

@@ -1,5 +1,5 @@
 // Windows of an operand at run-time places, next to each other. E: an integer with the bytes of an element,
-// S: the type of the indices. hlo/gather.cc adds the classes.
+// S: the type of the indices. hlo/index/gather.cc adds the classes.
 #include "common.hpp"
 #include "indexed.hpp"
 

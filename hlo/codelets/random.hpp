@@ -1,5 +1,5 @@
-// Random bits from counters; hlo/random.cc adds the classes. ThreeFry 2x32 with 20 rounds and Philox 4x32
-// with 10 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Random bits from counters; hlo/random/random.cc adds the classes. ThreeFry 2x32 with 20 rounds and Philox
+// 4x32 with 10 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #include "common.hpp"
 
 namespace hlo {

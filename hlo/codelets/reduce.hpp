@@ -1,4 +1,4 @@
-// Parts of dense tensors, for reductions; hlo/reduce.cc generates the vertex classes.
+// Parts of dense tensors, for reductions; hlo/reduce/reduce.cc generates the vertex classes.
 #include "scalarComplex.hpp"
 
 namespace hlo {

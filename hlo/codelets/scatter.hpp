@@ -1,4 +1,4 @@
-// Windows of updates at run-time places of an operand; hlo/scatter.cc generates the vertex classes.
+// Windows of updates at run-time places of an operand; hlo/index/scatter.cc generates the vertex classes.
 #include "indexed.hpp"
 #include "scalarComplex.hpp"
 

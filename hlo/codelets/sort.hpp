@@ -1,5 +1,5 @@
-// Rows of dense boxes: sorting them, merging two sorted ones, and choosing their first elements; hlo/sort.cc
-// generates the vertex classes.
+// Rows of dense boxes: sorting them, merging two sorted ones, and choosing their first elements;
+// hlo/sort/sort.cc generates the vertex classes.
 #include "rows.hpp"
 #include "scalarComplex.hpp"
 

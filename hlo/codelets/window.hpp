@@ -1,4 +1,4 @@
-// Windows over the part of an operand that a vertex has; hlo/window.cc generates the vertex classes.
+// Windows over the part of an operand that a vertex has; hlo/window/window.cc generates the vertex classes.
 #include "scalarComplex.hpp"
 
 namespace hlo {

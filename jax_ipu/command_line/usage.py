@@ -1,4 +1,4 @@
-"""What running processes do with their IPUs: the files that ``pjrt_plugin/runtime/usage.h`` describes.
+"""What running processes do with their IPUs: the files that ``pjrt_plugin/runtime/recording/usage.h`` describes.
 
 Only files of this user are read, in folders that nobody else can write to.
 """

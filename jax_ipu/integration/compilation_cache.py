@@ -8,7 +8,8 @@ from pathlib import Path
 
 from jax_ipu import _ipu
 
-# The first bytes of a stored executable: pjrt_plugin/runtime/executable.cc. jaxlib puts a description before it.
+# The first bytes of a stored executable: pjrt_plugin/runtime/executable/executable.cc. jaxlib puts a description before
+# it.
 _MAGIC = b"JAXIPUEX"
 # Files of one entry in jax._src.lru_cache.
 _ENTRY, _LAST_USE = "-cache", "-atime"

@@ -1,7 +1,7 @@
 """Forked children of a process that uses IPUs: an error instead of a wait for threads that do not exist there.
 
-The plugin refuses every call that reaches it (runtime/fork.h). A compilation does not: it waits for one of jaxlib's
-own threads, which are missing as well. Tested with jax 0.10.2 and 0.12.0.
+The plugin refuses every call that reaches it (runtime/process/fork.h). A compilation does not: it waits for one of
+jaxlib's own threads, which are missing as well. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
-#include "runtime/device_engine.h"
-#include "runtime/executable.h"
-#include "runtime/registry.h"
-#include "runtime/run_once.h"
+#include "runtime/device/device_engine.h"
+#include "runtime/device/run_once.h"
+#include "runtime/executable/executable.h"
+#include "runtime/process/registry.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -1,5 +1,5 @@
 // Python: Executable, with the structs that describe its arguments, results, calls and costs.
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 #include <memory>
 #include <string>
@@ -8,7 +8,7 @@
 #include "bindings/bindings.h"
 #include "bindings/executable_handle.h"
 #include "bindings/fields.h"
-#include "runtime/executable_checks.h"
+#include "runtime/executable/executable_checks.h"
 
 namespace jax_ipu::bindings {
 namespace {

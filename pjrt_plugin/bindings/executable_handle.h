@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::bindings {
 

@@ -1,5 +1,5 @@
 // Python: registration of foreign functions (jax.ffi) and their types.
-#include "runtime/ffi_handlers.h"
+#include "runtime/host_calls/ffi_handlers.h"
 
 #include <map>
 #include <string>

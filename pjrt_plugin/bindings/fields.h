@@ -13,7 +13,7 @@
 #include "bindings/bindings.h"
 #include "bindings/integers.h"
 #include "ipu_model/Model.hpp"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::bindings {
 

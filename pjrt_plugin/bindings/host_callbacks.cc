@@ -1,5 +1,5 @@
 // Python: HostCallback, a function that programs may call back.
-#include "runtime/host_callbacks.h"
+#include "runtime/host_calls/host_callbacks.h"
 
 #include <cstddef>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::bindings {
 

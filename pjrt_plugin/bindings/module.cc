@@ -7,9 +7,9 @@
 
 #include "bindings/bindings.h"
 #include "bindings/json.h"
-#include "runtime/executable.h"
-#include "runtime/processor.h"
-#include "runtime/python_compiler.h"
+#include "runtime/executable/executable.h"
+#include "runtime/process/processor.h"
+#include "runtime/process/python_compiler.h"
 
 namespace jax_ipu::bindings {
 

@@ -1,9 +1,9 @@
 // Python: what holds for the whole process, such as signals (Ctrl-C) and forks.
 #include "bindings/bindings.h"
 #include "ipu_model/Model.hpp"
-#include "runtime/executable_versions.h"
-#include "runtime/fork.h"
-#include "runtime/interrupt.h"
+#include "runtime/device/interrupt.h"
+#include "runtime/executable/executable_versions.h"
+#include "runtime/process/fork.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -1,13 +1,13 @@
 // Python: the transport that carries tensors between processes.
-#include "runtime/process_transport.h"
+#include "runtime/process/process_transport.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "bindings/bindings.h"
-#include "runtime/executable.h"
-#include "runtime/registry.h"
+#include "runtime/executable/executable.h"
+#include "runtime/process/registry.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -1,5 +1,5 @@
 // Python: recordings of what the devices do.
-#include "runtime/trace.h"
+#include "runtime/recording/trace.h"
 
 #include <memory>
 #include <string>

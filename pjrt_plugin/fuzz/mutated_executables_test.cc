@@ -21,7 +21,7 @@
 #include "poplar/Program.hpp"
 #include "poplin/MatMul.hpp"
 #include "poputil/TileMapping.hpp"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "engine/compiled_program.h"
 #include "ipu_model/Stored.hpp"
-#include "runtime/executable.h"
-#include "runtime/run_once.h"
+#include "runtime/device/run_once.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::fuzz {
 namespace {

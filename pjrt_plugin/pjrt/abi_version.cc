@@ -12,7 +12,7 @@
 #include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
 #include "pjrt/topology.h"
-#include "runtime/executable_versions.h"
+#include "runtime/executable/executable_versions.h"
 
 // The version is the target that a program is compiled for, "<version>:<tiles>": any package version runs it,
 // and loading checks the format of the bytes.

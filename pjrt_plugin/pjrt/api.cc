@@ -18,7 +18,7 @@
 #include "pjrt/plugin.h"
 #include "pjrt/topology.h"
 #include "pjrt/transfer_manager.h"
-#include "runtime/processor.h"
+#include "runtime/process/processor.h"
 
 namespace jax_ipu::pjrt {
 namespace {

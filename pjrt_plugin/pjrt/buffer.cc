@@ -11,9 +11,9 @@
 #include "pjrt/entry.h"
 #include "pjrt/event.h"
 #include "pjrt/layout.h"
-#include "runtime/host_callbacks.h"
-#include "runtime/link_copy.h"
-#include "runtime/strided_copy.h"
+#include "runtime/host_calls/host_callbacks.h"
+#include "runtime/memory/link_copy.h"
+#include "runtime/memory/strided_copy.h"
 
 using jax_ipu::Array;
 using jax_ipu::Code;

@@ -10,7 +10,7 @@
 
 #include "pjrt/c_api.h"
 #include "pjrt/device.h"
-#include "runtime/array.h"
+#include "runtime/memory/array.h"
 
 struct PJRT_Buffer {
   PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, jax_ipu::pjrt::MemoryKind kind,

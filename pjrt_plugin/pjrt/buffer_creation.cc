@@ -9,7 +9,7 @@
 #include "pjrt/entry.h"
 #include "pjrt/event.h"
 #include "pjrt/layout.h"
-#include "runtime/strided_copy.h"
+#include "runtime/memory/strided_copy.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -1,7 +1,7 @@
 // The part of the PJRT C ABI that the plugin speaks, declared from its published layout: names, order and
-// sizes are facts of the interface (openxla/xla, PJRT C API 0.93). tests/test_pjrt_abi.py checks every struct
-// against an independent table of the ABI; api.cc checks the caller's struct sizes at run time. Valid C11
-// too, for clients.
+// sizes are facts of the interface (openxla/xla, PJRT C API 0.93). tests/pjrt/test_pjrt_abi.py checks every
+// struct against an independent table of the ABI; api.cc checks the caller's struct sizes at run time. Valid
+// C11 too, for clients.
 #ifndef JAX_IPU_PJRT_C_API_H_
 #define JAX_IPU_PJRT_C_API_H_
 

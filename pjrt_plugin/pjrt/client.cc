@@ -7,8 +7,8 @@
 
 #include "ipu_model/Log.hpp"
 #include "pjrt/entry.h"
-#include "runtime/fork.h"
-#include "runtime/registry.h"
+#include "runtime/process/fork.h"
+#include "runtime/process/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -11,9 +11,9 @@
 #include "pjrt/device.h"
 #include "pjrt/processes.h"
 #include "pjrt/topology.h"
-#include "runtime/host_memory.h"
-#include "runtime/launch.h"
-#include "runtime/usage.h"
+#include "runtime/device/launch.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/recording/usage.h"
 
 namespace jax_ipu::pjrt {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "pjrt/proto_message.h"
-#include "runtime/executable_checks.h"
+#include "runtime/executable/executable_checks.h"
 
 namespace jax_ipu::pjrt {
 namespace {

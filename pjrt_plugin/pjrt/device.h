@@ -9,7 +9,7 @@
 #include "pjrt/c_api.h"
 #include "pjrt/memory.h"
 #include "pjrt/topology.h"
-#include "runtime/device_runtime.h"
+#include "runtime/device/device_runtime.h"
 
 namespace jax_ipu::pjrt {
 struct ClientState;

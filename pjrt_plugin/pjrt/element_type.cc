@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::pjrt {
 namespace {

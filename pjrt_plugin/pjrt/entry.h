@@ -12,7 +12,7 @@
 
 #include "pjrt/c_api.h"
 #include "pjrt/error.h"
-#include "runtime/fork.h"
+#include "runtime/process/fork.h"
 
 namespace jax_ipu::pjrt {
 

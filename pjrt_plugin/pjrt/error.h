@@ -5,7 +5,7 @@
 #include <string>
 
 #include "pjrt/c_api.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 struct PJRT_Error {
   const void* function_table = nullptr;  // newer callers look here; null: use the functions of the API table

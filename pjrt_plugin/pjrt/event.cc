@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "pjrt/entry.h"
-#include "runtime/fork.h"
+#include "runtime/process/fork.h"
 
 namespace jax_ipu::pjrt {
 namespace {

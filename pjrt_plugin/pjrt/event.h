@@ -3,7 +3,7 @@
 #define JAX_IPU_PJRT_EVENT_H_
 
 #include "pjrt/c_api.h"
-#include "runtime/completion.h"
+#include "runtime/device/completion.h"
 
 struct PJRT_Event {
   jax_ipu::CompletionPtr completion;  // null: ready

@@ -11,7 +11,7 @@
 #include "pjrt/c_api.h"
 #include "pjrt/extensions.h"
 #include "pjrt/named_values.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 struct PJRT_Executable {
   PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);

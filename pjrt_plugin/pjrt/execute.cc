@@ -10,8 +10,8 @@
 #include "pjrt/client.h"
 #include "pjrt/entry.h"
 #include "pjrt/loaded_executable.h"
-#include "runtime/host_callbacks.h"
-#include "runtime/interrupt.h"
+#include "runtime/device/interrupt.h"
+#include "runtime/host_calls/host_callbacks.h"
 
 namespace jax_ipu::pjrt {
 namespace {

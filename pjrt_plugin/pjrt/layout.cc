@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/strided_copy.h"
+#include "runtime/memory/strided_copy.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pjrt/c_api.h"
-#include "runtime/dimension_order.h"
-#include "runtime/executable.h"
+#include "runtime/executable/dimension_order.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::pjrt {
 

@@ -10,7 +10,7 @@
 #include "pjrt/event.h"
 #include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
-#include "runtime/registry.h"
+#include "runtime/process/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

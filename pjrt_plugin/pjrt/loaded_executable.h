@@ -14,8 +14,8 @@
 #include "pjrt/c_api.h"
 #include "pjrt/client.h"
 #include "pjrt/compile_options.h"
-#include "runtime/process_transport.h"
-#include "runtime/residency.h"
+#include "runtime/device/residency.h"
+#include "runtime/process/process_transport.h"
 
 struct PJRT_LoadedExecutable {
   // One per device of this process, in the order of the caller's argument lists.

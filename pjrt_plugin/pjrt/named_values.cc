@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "check.h"
 #include "pjrt/c_api.h"
-#include "runtime/registry.h"
+#include "runtime/process/registry.h"
 #include "testing/fake_program.h"
 
 namespace jax_ipu {

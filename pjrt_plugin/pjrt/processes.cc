@@ -16,7 +16,7 @@ namespace jax_ipu::pjrt {
 namespace {
 
 constexpr std::int64_t kDefaultTimeoutSeconds = 600;
-// Device numbers are parts of message tags (runtime/process_transport.cc).
+// Device numbers are parts of message tags (runtime/process/process_transport.cc).
 constexpr std::size_t kMaxDevices = 4096;
 
 class KeyValueStore {

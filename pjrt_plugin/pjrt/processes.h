@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pjrt/c_api.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::pjrt {
 

@@ -16,7 +16,7 @@
 #include "pjrt/client.h"
 #include "pjrt/loaded_executable.h"
 #include "pjrt/named_values.h"
-#include "runtime/registry.h"
+#include "runtime/process/registry.h"
 #include "testing/fake_program.h"
 
 namespace jax_ipu::pjrt {

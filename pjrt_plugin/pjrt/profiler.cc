@@ -11,8 +11,8 @@
 #include "pjrt/proto_message.h"
 #include "profiling/trace_planes.h"
 #include "profiling/xspace.h"
-#include "runtime/registry.h"
-#include "runtime/trace.h"
+#include "runtime/process/registry.h"
+#include "runtime/recording/trace.h"
 
 struct PLUGIN_Profiler_Error {
   int code;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "runtime/trace.h"
+#include "runtime/recording/trace.h"
 
 using namespace jax_ipu;
 

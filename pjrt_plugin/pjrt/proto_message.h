@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::pjrt {
 

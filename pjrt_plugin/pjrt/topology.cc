@@ -10,7 +10,7 @@
 #include "pjrt/version.h"
 #include "poplar/Target.hpp"
 #include "poplar/exceptions.hpp"
-#include "runtime/registry.h"
+#include "runtime/process/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

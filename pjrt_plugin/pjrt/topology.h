@@ -10,7 +10,7 @@
 #include "pjrt/c_api.h"
 #include "pjrt/named_values.h"
 #include "pjrt/processes.h"
-#include "runtime/executable.h"
+#include "runtime/executable/executable.h"
 
 struct PJRT_DeviceDescription {
   // Throws Error(kInvalidArgument) for an unknown architecture.

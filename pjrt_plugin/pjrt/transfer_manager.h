@@ -8,7 +8,7 @@
 
 #include "pjrt/c_api.h"
 #include "pjrt/client.h"
-#include "runtime/array.h"
+#include "runtime/memory/array.h"
 
 struct PJRT_AsyncHostToDeviceTransferManager {
   struct Slot {

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/trace.h"
+#include "runtime/recording/trace.h"
 
 namespace jax_ipu {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/utf8.h"
+#include "runtime/executable/utf8.h"
 
 namespace jax_ipu {
 namespace {

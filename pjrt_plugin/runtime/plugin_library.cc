@@ -1,7 +1,7 @@
 // The defaults of libpjrt_ipu.so without the bindings: it runs programs with Poplar, and compiles them in a
 // compile server until the bindings set a compiler that runs in this process.
-#include "runtime/python_compiler.h"
-#include "runtime/registry.h"
+#include "runtime/process/python_compiler.h"
+#include "runtime/process/registry.h"
 
 namespace jax_ipu {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "runtime/device_engine.h"
-#include "runtime/executable.h"
+#include "runtime/device/device_engine.h"
+#include "runtime/executable/executable.h"
 
 namespace jax_ipu::testing {
 

@@ -7,7 +7,7 @@
  *
  * PROGRAM is one training step: (w1, b1, w2, b2, images, labels) -> (w1, b1, w2, b2, loss), which donates the
  * first four. DATA holds all arguments, one after the other. Prints one line for each fact that
- * tests/test_clients.py checks.
+ * tests/pjrt/test_clients.py checks.
  */
 #include <dlfcn.h>
 #include <signal.h>

@@ -19,9 +19,11 @@ class KnownFailure(NamedTuple):
 _NARROW_LU = "jax.lax.linalg.lu takes no floats of 16 bits since JAX 0.12"
 
 KNOWN_FAILURES = (
-    KnownFailure("tests/test_features_linalg.py::test_lu_of_narrow_floats", (0, 12), _NARROW_LU),
+    KnownFailure("tests/operations/test_features_linalg.py::test_lu_of_narrow_floats", (0, 12), _NARROW_LU),
     KnownFailure(
-        "tests/test_symbolic_sizes.py::test_the_result_is_that_of_known_sizes[lu of bfloat16]", (0, 12), _NARROW_LU
+        "tests/frontend/test_symbolic_sizes.py::test_the_result_is_that_of_known_sizes[lu of bfloat16]",
+        (0, 12),
+        _NARROW_LU,
     ),
 )
 

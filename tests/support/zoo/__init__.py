@@ -1,6 +1,7 @@
 """Models as users of each framework write them: one file per framework, each with a list `ROWS`.
 
-`tests/test_zoo.py` checks them; `tools/ecosystem.py` measures them and writes the table of docs/ecosystem.md.
+`tests/frameworks/test_zoo.py` checks them; `tools/ecosystem.py` measures them and writes the table of
+docs/ecosystem.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,211 @@
+#include "index/scatter.h"
+
+#include <string>
+#include <utility>
+
+#include "codelets.h"
+#include "combine.h"
+#include "elementwise/map_codelet.h"
+#include "planned.h"
+#include "storage.h"
+#include "window/window_dims.h"
+
+namespace hlo {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::VertexRef;
+
+struct Problem {
+  ResolvedDims dims;
+  std::vector<std::size_t> operand, updates;
+  std::size_t indexVectorDim;
+};
+
+// The fields of codelets/scatter.hpp's Windows, for a vertex that has `box` of the operand.
+void setWindows(Graph& graph, const VertexRef& ref, const Problem& p, const Region& box,
+                const Region& indices, const Region& updates) {
+  const std::vector<std::size_t> updateSteps = stepsOf(updates.shape()),
+                                 indexSteps = stepsOf(indices.shape());
+  std::vector<int> part, limit, first, window, windowStep, rows, rowStep, indexStep;
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    const int along = p.dims.along(d);
+    const auto dim = static_cast<std::size_t>(along);
+    const bool hasWindow = p.dims.window[d] >= 0;
+    part.push_back(static_cast<int>(box.extent(d)));
+    limit.push_back(static_cast<int>(p.operand[d] - (hasWindow ? p.updates[dim] : 1)));
+    first.push_back(static_cast<int>(along < 0 ? 0 : updates.begin[dim]) - static_cast<int>(box.begin[d]));
+    window.push_back(hasWindow ? static_cast<int>(updates.extent(dim)) : 1);
+    windowStep.push_back(hasWindow ? static_cast<int>(updateSteps[dim]) : 0);
+  }
+  for (std::size_t b = 0; b < p.dims.batch.size(); ++b) {
+    rows.push_back(static_cast<int>(updates.extent(p.dims.batch[b])));
+    rowStep.push_back(static_cast<int>(updateSteps[p.dims.batch[b]]));
+    indexStep.push_back(static_cast<int>(indexSteps[p.dims.index[b]]));
+  }
+  graph.setInitialValue(ref["part"], part);
+  graph.setInitialValue(ref["component"], p.dims.component);
+  graph.setInitialValue(ref["batching"], p.dims.batching);
+  graph.setInitialValue(ref["wrap"], p.dims.wrap);
+  graph.setInitialValue(ref["limit"], limit);
+  graph.setInitialValue(ref["first"], first);
+  graph.setInitialValue(ref["window"], window);
+  graph.setInitialValue(ref["windowStep"], windowStep);
+  graph.setInitialValue(ref["rows"], rows);
+  graph.setInitialValue(ref["rowStep"], rowStep);
+  graph.setInitialValue(ref["indexStep"], indexStep);
+  graph.setInitialValue(ref["componentStep"], p.indexVectorDim < indexSteps.size()
+                                                  ? static_cast<int>(indexSteps[p.indexVectorDim])
+                                                  : 0);
+}
+
+// Where the vertices of a group begin.
+enum class Start { kInPlace, kOperand, kNeutral };
+
+std::string fieldsOf(const std::vector<std::string>& types, Start start) {
+  std::string fields;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string k = std::to_string(i);
+    if (start == Start::kOperand) fields += "  In<" + types[i] + "> operand" + k + ";\n";
+    fields += std::string("  ") + (start == Start::kInPlace ? "Update" : "Out") + "<" + types[i] + "> out" +
+              k + ";\n";
+  }
+  return fields;
+}
+
+PlannedCodelet makeCodelet(const char* prefix, const Expression& update, const std::string& members) {
+  PlannedCodelet codelet;
+  codelet.vertexClass =
+      generateClass(kScatterCodelets, prefix, generateFunction(update, "Combine"), members, &codelet.source);
+  return codelet;
+}
+
+// What changes no sum. Not +0: it would turn a sum of -0 into +0.
+const char* negativeZero(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return "-0.0f";
+    case DType::kF64:
+      return "0x8000000000000000ull";
+    case DType::kC64:
+      return "0x8000000080000000ull";
+    case DType::kF16:
+      return "static_cast<half>(-0.0f)";
+    case DType::kBF16:
+      return "0x8000";
+    default:
+      return "0";
+  }
+}
+
+// Applies the updates one after another. The neutral start is for sums.
+PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::string>& types,
+                               const std::string& index, Start start) {
+  const std::size_t n = types.size();
+  std::string begin;
+  std::string fields = fieldsOf(types, start) + "  In<" + index + "> indices;\n";
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::string k = std::to_string(i);
+    fields += "  In<" + types[i] + "> update" + k + ";\n";
+    if (start != Start::kInPlace)
+      begin += "    for (unsigned at = share.begin; at < share.end; ++at) out" + k + "[at] = " +
+               (start == Start::kOperand ? "operand" + k + "[at]" : negativeZero(update.inputs[i])) + ";\n";
+  }
+  return makeCodelet(
+      "Scatter", update,
+      fields +
+          "  poplar::Vector<int> part, component, batching, wrap, limit, first, window, windowStep;\n"
+          "  poplar::Vector<int> rows, rowStep, indexStep;\n  int componentStep;\n  bool compute(unsigned "
+          "worker) {\n    const Share share = shareOf(worker, numWorkers(), out0.size());\n" +
+          begin +
+          "    const Windows<decltype(indices), decltype(part)> windows{indices, part, component, batching, "
+          "wrap, limit, first, window, windowStep, rows, rowStep, indexStep, componentStep};\n"
+          "    windows.forEach(share, [&](unsigned to, unsigned from) { Combine::apply(" +
+          listOf("out", n, "[to]") + ", " + listOf("update", n, "[from]") + ", " + listOf("out", n, "[to]") +
+          "); });\n    return true;\n  }\n");
+}
+
+// Adds partial results, one after another.
+PlannedCodelet generateTotal(const Expression& update, const std::vector<std::string>& types, Start start) {
+  const std::string type = types.at(0);
+  return makeCodelet(
+      "ScatterTotal", update,
+      fieldsOf(types, start) + "  In<" + type +
+          "> partial;\n  bool compute(unsigned worker) {\n    const Share share = shareOf(worker, "
+          "numWorkers(), out0.size());\n    for (unsigned at = share.begin; at < share.end; ++at) {\n      " +
+          type + " total = " + (start == Start::kInPlace ? "out0" : "operand0") +
+          "[at];\n      for (unsigned from = at; from < partial.size(); from += out0.size()) "
+          "Combine::apply(total, partial[from], total);\n      out0[at] = total;\n    }\n    return true;\n  "
+          "}\n");
+}
+
+// An update without operations moves bits.
+Expression inHeldTypes(Expression update) {
+  if (!update.code.empty()) return update;
+  for (DType& type : update.inputs) type = DTypeOf(bitsOf(type, "scatter"));
+  return update;
+}
+
+}  // namespace
+
+void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tensor& indices,
+                   const std::vector<Tensor>& updates, const WindowDims& dims, const Expression& update,
+                   const std::vector<Tensor>& out, bool inPlace, const Plan& plan,
+                   poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  const std::size_t n = operands.size();
+  refuseSmallFloats(update, "scatter");
+  const Expression body = inHeldTypes(update);
+  std::vector<poplar::Type> held;
+  std::vector<std::string> types;
+  for (std::size_t i = 0; i < n; ++i) {
+    held.push_back(storedAs(body.inputs[i], "scatter"));
+    types.push_back(cppName(held.back()));
+  }
+  const poplar::Type index = storedAs(DTypeOf(indices.elementType()), "scatter");
+  std::vector<Tensor> in, results;
+  for (std::size_t i = 0; i < n; ++i) in.push_back(operands[i].reinterpret(held[i]));
+  in.push_back(indices.reinterpret(index));
+  for (std::size_t i = 0; i < n; ++i) in.push_back(updates[i].reinterpret(held[i]));
+  for (std::size_t i = 0; i < n; ++i) results.push_back(out[i].reinterpret(held[i]));
+  const Problem problem{resolve(dims, operands[0].rank(), indices.rank(), updates[0].rank()),
+                        operands[0].shape(), updates[0].shape(),
+                        static_cast<std::size_t>(dims.index_vector_dim)};
+  const auto codeletOf = [&](const PlannedGroup& group) {
+    const bool partial = isTemporary(group.writes[0]), total = !partial && isTemporary(group.reads.back());
+    const bool over = inPlace || group.reads[0].kind == PlannedTensor::Kind::kOutput;
+    // After the first block of updates, the partial results are there.
+    const bool further = partial && isTemporary(group.reads[0]);
+    const Start start = further || (over && !partial) ? Start::kInPlace
+                        : partial                     ? Start::kNeutral
+                                                      : Start::kOperand;
+    PlannedCodelet codelet =
+        total ? generateTotal(body, types, start) : generateUpdates(body, types, cppName(index), start);
+    for (std::size_t i = 0; i < n; ++i) {
+      codelet.writes.push_back("out" + std::to_string(i));
+      if (!partial || further) codelet.reads.push_back(over || further ? "" : "operand" + std::to_string(i));
+    }
+    if (total) {
+      codelet.reads.push_back("partial");
+      codelet.set = [](Graph&, const VertexRef&, const PlannedVertex&) {};
+      return codelet;
+    }
+    const std::size_t first = codelet.reads.size();  // the indices, then the updates
+    codelet.reads.push_back("indices");
+    for (std::size_t i = 0; i < n; ++i) codelet.reads.push_back("update" + std::to_string(i));
+    codelet.set = [&, partial, first](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+      Region box = v.box;
+      if (partial) {  // the first dimension is that of the partial results
+        box.begin.erase(box.begin.begin());
+        box.end.erase(box.end.begin());
+      }
+      setWindows(g, ref, problem, box, v.reads[first], v.reads[first + 1]);
+    };
+    return codelet;
+  };
+  expandPlan(
+      graph, plan, in, results, [](DType type) { return storedAs(type, "scatter"); }, codeletOf, prog,
+      debugContext);
+}
+
+}  // namespace hlo

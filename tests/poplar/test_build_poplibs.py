@@ -1,0 +1,49 @@
+"""tools/build_poplibs: a source that it cannot build is an error that names the file and what to do."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HEADER = "include/poputil/TileMapping.hpp"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, (HEADER, "git clone https://github.com/graphcore/poplibs")),
+        ({HEADER: ""}, ("include/poputil/DebugInfo.hpp is missing", "sdk-release-3.4")),
+        (
+            {
+                HEADER: "",
+                "include/poputil/DebugInfo.hpp": "class PoplibsOpDebugInfo;",
+                "lib/popops/Rearrange.cpp": '"popops::Transpose"',
+            },
+            ("lib/popops/Rearrange.cpp does not have poplar_rt::SplitTranspose1D", "sdk-release-3.4"),
+        ),
+    ],
+)
+def test_sources_that_are_not_this_poplibs(
+    tmp_path: pathlib.Path, files: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, str(ROOT / "tools" / "build_poplibs"), str(tmp_path), str(tmp_path / "made")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert str(tmp_path) in done.stderr
+    for part in expected:
+        assert part in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_missing_packages_are_named() -> None:
+    script = (
+        "import sys; sys.path.insert(0, 'tools'); from poplibs.workspace import missing_packages;"
+        "print(missing_packages({'vector': 'libstdc++-dev', 'no/such/header.h': 'libnone-dev'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "['libnone-dev']"

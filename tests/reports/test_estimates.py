@@ -1,0 +1,598 @@
+"""jax_ipu.estimate and jax_ipu.largest_batch, against counters of real runs and against what jit compiles."""
+
+import dataclasses
+import doctest
+import functools
+import io
+import json
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import topologies
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jax_ipu
+from jax_ipu import compiler, estimates
+from jax_ipu.chips import chip_names
+from jax_ipu.estimates import search_batch
+from support.processes import output
+
+ipu = jax.devices("ipu")[0]
+
+
+def floats(*shape):
+    return np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+def shape(*sizes, dtype=jnp.float32, sharding=None):
+    return jax.ShapeDtypeStruct(sizes, dtype, sharding=sharding)
+
+
+def abstract_mesh(count):
+    return AbstractMesh((count,), ("ipus",), axis_types=(AxisType.Auto,))
+
+
+def mlp_step(parameters, x):
+    def loss(parameters):
+        value = x
+        for w in parameters:
+            value = jnp.tanh(value @ w)
+        return jnp.mean(value**2)
+
+    value, gradients = jax.value_and_grad(loss)(parameters)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradients), value
+
+
+def cubed(x):
+    return (x @ x.T) @ x
+
+
+def attention(q, k, v):
+    return jax.nn.softmax(q @ k.swapaxes(-1, -2)) @ v
+
+
+def convolution(x, w):
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+# Function, arguments, donated arguments. Trip counts are known.
+PROGRAMS = {
+    "elementwise": (lambda x: jnp.sin(x) * 2, (floats(300),), ()),
+    "product": (jnp.dot, (floats(64, 128), floats(128, 32)), ()),
+    "training step": (mlp_step, ([floats(32, 32), floats(32, 32)], floats(16, 32)), (0,)),
+    "attention": (attention, (floats(2, 16, 8), floats(2, 16, 8), floats(2, 16, 8)), ()),
+    "convolution": (convolution, (floats(2, 8, 8, 4), floats(3, 3, 4, 8)), ()),
+    "sort": (jnp.sort, (floats(200),), ()),
+    "gather": (lambda x, i: x[i], (floats(50, 4), np.arange(10)), ()),
+    "loop": (lambda x: jax.lax.fori_loop(0, 7, lambda i, y: jnp.cos(y), x), (floats(20),), ()),
+    "scan": (lambda x: jax.lax.scan(lambda c, y: (c + y, c * y), x[0], x), (floats(9, 20),), ()),
+    "conditional": (lambda c, x: jax.lax.cond(c, jnp.sin, lambda y: y @ y @ y, x), (True, floats(16, 16)), ()),
+    "random": (lambda key: jax.random.normal(key, (100,)), (np.zeros(2, np.uint32),), ()),
+    "state": (lambda s, t, x: (t + x, s + x.sum()), (floats(40), floats(40), floats(40)), (0, 1)),
+    "forwarded": (lambda x, y: (x, y + 1), (floats(30), floats(30)), ()),
+    "unused": (lambda x, y: x * 2, (floats(30), floats(500)), ()),
+    "nothing": (lambda x: x, (floats(30),), ()),
+    "callback": (lambda x: jax.pure_callback(np.sin, x, x + 1), (floats(30),), ()),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_estimates_are_what_counters_count(name):
+    function, args, donated = PROGRAMS[name]
+    estimate = jax_ipu.estimate(function, *args, donate_argnums=donated)
+    assert estimate.fits and estimate.reason is None and estimate.unknown_trip_counts == 0
+    f = jax.jit(function, donate_argnums=donated, backend="ipu")
+    # The first call sends the state; results replace it for the second.
+    results = jax.block_until_ready(f(*args))
+    state = dict(zip(donated, results if isinstance(results, tuple) else [results], strict=False))
+    before = jax_ipu.counters(ipu)
+    jax.block_until_ready(f(*[state.get(i, arg) for i, arg in enumerate(args)]))
+    after = jax_ipu.counters(ipu)
+    assert estimate.cycles == after.cycles - before.cycles
+    assert estimate.compute_cycles + estimate.exchange_cycles + estimate.sync_cycles == estimate.cycles
+    assert estimate.host_bytes_in == after.h2d_bytes - before.h2d_bytes
+    assert estimate.host_bytes_out == after.d2h_bytes - before.d2h_bytes
+    cost = f.lower(*args).compile().cost_analysis()
+    assert estimate.cycles == cost["cycles"] and estimate.flops == cost["flops"]
+    assert estimate.fullest_tile_bytes == cost["fullest tile bytes"] <= estimate.tile_memory_bytes == ipu.bytes_per_tile
+    assert estimate.total_bytes == cost["sram bytes"]
+
+
+def test_the_first_call_sends_the_state_and_kept_arguments_are_sent_once():
+    function, (state, x) = (lambda s, x: s + x.sum()), (floats(1000), floats(500))
+    estimate = jax_ipu.estimate(function, state, x, donate_argnums=0)
+    assert (estimate.state_bytes, estimate.kept_bytes, estimate.host_bytes_in) == (4000, 2000, 2000)
+    assert estimate.host_bytes_out == 0 < estimate.host_seconds
+    f = jax.jit(function, donate_argnums=0)
+    state, x = jax.device_put((state, x), ipu)
+    sent = []
+    for _ in range(2):
+        before = jax_ipu.counters(ipu).h2d_bytes
+        state = f(state, x).block_until_ready()
+        sent.append(jax_ipu.counters(ipu).h2d_bytes - before)
+    assert sent == [estimate.state_bytes + estimate.host_bytes_in, estimate.host_bytes_in - estimate.kept_bytes]
+
+
+@pytest.mark.parametrize("chip", chip_names())
+def test_every_chip_in_one_process(chip):
+    tiles = 100
+    described = topologies.get_topology_desc(f"{chip}:{tiles}", platform="ipu", num_devices=1)
+    sharding = NamedSharding(topologies.make_mesh(described, (1,), ("x",)), P())
+    x = shape(64, 64, dtype=jnp.float16, sharding=sharding)
+    cost = jax.jit(attention).lower(x, x, x).compile().cost_analysis()
+    estimate = jax_ipu.estimate(attention, *[shape(64, 64, dtype=jnp.float16)] * 3, target=f"{chip}:{tiles}")
+    assert (estimate.target, estimate.fits) == (f"{chip}:{tiles}", True)
+    assert estimate.cycles == cost["cycles"] and estimate.fullest_tile_bytes == cost["fullest tile bytes"]
+    clock = {"ipu1": 1.6e9, "ipu2": 1.325e9, "ipu21": 1.5e9, "bow": 1.85e9}[chip]
+    assert estimate.seconds == pytest.approx(estimate.cycles / clock)
+    macs = 32 if chip == "ipu1" else 64
+    assert estimate.utilisation == pytest.approx(estimate.flops / (estimate.cycles * tiles * 2 * macs))
+
+
+def test_a_chip_without_a_number_has_all_its_tiles_and_the_default_is_the_configured_one():
+    assert jax_ipu.estimate(jnp.sin, shape(8), target="ipu1").target == "ipu1:1216"
+    assert jax_ipu.estimate(jnp.sin, shape(8)).target == f"ipu2:{ipu.num_tiles}"
+    assert jax_ipu.estimate(jnp.sin, shape(8), target="ipu2:1").target == "ipu2:1"
+
+
+def test_operations_explain_the_cycles():
+    def function(w, x):
+        return jax.nn.softmax(x @ w)
+
+    estimate = jax_ipu.estimate(function, floats(256, 256), floats(64, 256))
+    assert [o.cycles for o in estimate.operations] == sorted((o.cycles for o in estimate.operations), reverse=True)
+    for phase in ("cycles", "compute_cycles", "exchange_cycles", "sync_cycles"):
+        assert sum(getattr(o, phase) for o in estimate.operations) == getattr(estimate, phase)
+    (product,) = [o for o in estimate.operations if o.kind == "poplin::matMulGrouped"]
+    assert "test_estimates.py" in product.source_line and "function" in product.source_line
+    assert product.executions == 1 and product.exchange_bytes > 0
+    assert any(codelet.startswith("poplin::ConvPartial") for codelet in product.codelets)
+    for o in estimate.operations:
+        assert o.codelets == tuple(sorted(set(o.codelets))) and 0 < o.tiles
+        # At least the control code of each superstep on every tile.
+        assert o.code_bytes >= 24 * ipu.num_tiles
+    # Codelets that operations share are once in the memory of a tile, and the runtime's code is on each tile.
+    assert estimate.report.code_bytes <= sum(o.code_bytes for o in estimate.operations) + 8192 * ipu.num_tiles
+
+
+def test_executions_are_counted():
+    estimate = jax_ipu.estimate(PROGRAMS["loop"][0], floats(20))
+    assert 7 in [o.executions for o in estimate.operations]
+
+
+def test_loops_with_unknown_trip_counts_are_said():
+    def function(n, x):
+        return jax.lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] * 2), (n, x))[1]
+
+    estimate = jax_ipu.estimate(function, np.int32(3), floats(4))
+    assert estimate.unknown_trip_counts == 1 and "counted as one trip: 1" in repr(estimate)
+
+
+@pytest.mark.parametrize(
+    ("function", "size", "planned"),
+    [
+        # Planned, and too large with temporaries and buffers; variables alone too large; one operation too large.
+        (cubed, (320, 320), True),
+        (lambda x: jnp.sort(x * 2, 0) + x[::-1], (600, 600), None),
+        (lambda x: jnp.outer(x, x) @ jnp.outer(x, x), (32768,), False),
+    ],
+    ids=["planned", "variables", "one operation"],
+)
+def test_what_does_not_fit_is_no_exception(function, size, planned):
+    estimate = jax_ipu.estimate(function, shape(*size), target="ipu2:2")
+    assert not estimate.fits
+    assert "out of IPU memory" in estimate.reason and "What helps" in estimate.reason
+    assert "test_estimates.py" in estimate.reason
+    assert estimate.fullest_tile_bytes > estimate.tile_memory_bytes == 624 * 1024
+    assert estimate.total_bytes >= estimate.fullest_tile_bytes
+    if planned is not None:
+        assert (estimate.cycles is not None) == planned
+    if not planned:
+        assert estimate.kept_bytes is None
+    assert estimate.reason.splitlines()[0] in repr(estimate) and "no" in repr(estimate)
+    assert json.loads(json.dumps(estimate.as_dict()))["fits"] is False
+    assert "<pre>" in estimate._repr_html_()
+
+
+def test_the_reason_is_what_jit_says():
+    def function(x):
+        return (jnp.outer(x, x) @ jnp.outer(x, x)).sum()
+
+    estimate = jax_ipu.estimate(function, floats(32768))
+    with pytest.raises(jax.errors.JaxRuntimeError) as error:
+        jax.jit(function, backend="ipu")(floats(32768))
+    assert estimate.reason in str(error.value)
+
+
+def test_retries_for_memory_are_those_of_jit():
+    """A program that only fits with less memory for its products."""
+
+    def estimate(**options):
+        return jax_ipu.estimate(cubed, shape(332, 332), target="ipu2:3", compiler_options=options)
+
+    assert not estimate(ipu_available_memory_proportion=0.61).fits  # a choice of the user is kept
+    frugal = estimate(ipu_available_memory_proportion=0.1)
+    assert frugal.fits and estimate() == frugal
+
+
+def test_options_of_the_call_and_of_the_jitted_function():
+    option = {"ipu_mapping": "linear"}
+    x = shape(64, 64)
+    default = jax_ipu.estimate(jnp.dot, x, x)
+    linear = jax_ipu.estimate(jnp.dot, x, x, compiler_options=option)
+    assert linear.cycles != default.cycles
+    assert jax_ipu.estimate(jax.jit(jnp.dot, compiler_options=option), x, x).cycles == linear.cycles
+    with pytest.raises(compiler.CompileError, match="ipu_nothing"):
+        jax_ipu.estimate(jnp.dot, x, x, compiler_options={"ipu_nothing": 1})
+
+
+def test_everything_that_jit_accepts():
+    x = floats(30)
+    expected = jax_ipu.estimate(lambda x: jnp.sin(x) * 3, x).cycles
+    scaled = jax.jit(lambda x, n, *, f: f(x) * n, static_argnums=1, static_argnames="f")
+    assert jax_ipu.estimate(scaled, x, 3, f=jnp.sin).cycles == expected
+    assert jax_ipu.estimate(functools.partial(lambda n, x: jnp.sin(x) * n, 3), x).cycles == expected
+    assert jax_ipu.estimate(lambda tree: jnp.sin(tree["x"][0]) * 3, {"x": [jnp.asarray(x)]}).cycles == expected
+    assert jax_ipu.estimate(lambda x, *, n: jnp.sin(x) * 3, x, n=2).cycles == expected
+    assert jax_ipu.estimate(jax.vmap(lambda x: jnp.sin(x) * 3), jax.device_put(x, ipu)).cycles == expected
+    assert jax_ipu.estimate(jax.jit(lambda x: jnp.sin(x) * 3, backend="ipu"), x).cycles == expected
+    with pytest.raises(TypeError):
+        jax_ipu.estimate(jnp.sin, "text")
+
+
+class Scaled:
+    """Methods that are jitted, and a method `lower` that has nothing to do with it."""
+
+    def __call__(self, x):
+        return jnp.sin(x) * 3
+
+    def lower(self):
+        raise AssertionError("not of JAX")
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def static_self(self, x):
+        return self(x)
+
+    @classmethod
+    @functools.partial(jax.jit, static_argnums=0)
+    def of_class(cls, x):
+        return cls()(x)
+
+    @staticmethod
+    @jax.jit
+    def of_none(x):
+        return jnp.sin(x) * 3
+
+
+def with_equinox(x):
+    eqx = pytest.importorskip("equinox")
+
+    class Module(eqx.Module):
+        factor: jax.Array
+
+        @eqx.filter_jit
+        def filtered(self, x):
+            return jnp.sin(x) * self.factor
+
+        @jax.jit
+        def jitted(self, x):
+            return jnp.sin(x) * self.factor
+
+    module = Module(jnp.float32(3))
+    return {
+        "filter_jit": (eqx.filter_jit(lambda m, x: jnp.sin(x) * m.factor), module, x),
+        "static argument": (eqx.filter_jit(lambda name, m, x: jnp.sin(x) * m.factor), "name", module, x),
+        "filtered method": (module.filtered, x),
+        "jitted method": (module.jitted, x),
+    }
+
+
+def with_nnx(x):
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Module(nnx.Module):
+        def __init__(self):
+            self.factor = nnx.Param(jnp.float32(3))
+
+        def __call__(self, x):
+            return jnp.sin(x) * self.factor[...]
+
+        @nnx.jit
+        def jitted(self, x):
+            return self(x)
+
+    module = Module()
+    return {
+        "jit": (nnx.jit(lambda m, x: m(x)), module, x),
+        "jit of a module": (nnx.jit(module), x),
+        "jitted method": (module.jitted, x),
+    }
+
+
+def with_jax(x):
+    product = jax.jit(lambda n, x: jnp.sin(x) * n)
+    return {
+        "method": (Scaled().static_self, x),
+        "class method": (Scaled.of_class, x),
+        "class method of an object": (Scaled().of_class, x),
+        "static method": (Scaled().of_none, x),
+        "callable object": (Scaled(), x),
+        "partial": (functools.partial(product, np.float32(3)), x),
+        "partial of partial": (functools.partial(functools.partial(product), x=x), np.float32(3)),
+        "partial as a tree": (jax.tree_util.Partial(product, jnp.float32(3)), x),
+    }
+
+
+@pytest.mark.parametrize("made", [with_jax, with_equinox, with_nnx])
+def test_functions_that_others_have_jitted(made):
+    x = floats(30)
+    expected = jax_ipu.estimate(lambda x: jnp.sin(x) * 3, x).cycles
+    of_argument = jax_ipu.estimate(lambda n, x: jnp.sin(x) * n, np.float32(3), x).cycles
+    for name, (function, *args) in made(x).items():
+        assert jax_ipu.estimate(function, *args).cycles in (expected, of_argument), name
+        assert jax_ipu.report(function, *args).fits, name
+        assert jax_ipu.debug.tile_map(function, *args, file=io.StringIO()), name
+        assert jax_ipu.debug.profile(function, *args, file=io.StringIO()), name
+    # Outside of an estimate, lowering is for the platform that it was for.
+    assert jax.jit(jnp.sin).lower(x)._lowering._platforms == (jax.default_backend(),)
+
+
+def test_a_jitted_function_keeps_its_donation():
+    function, args, _ = PROGRAMS["training step"]
+    donated = jax_ipu.estimate(function, *args, donate_argnums=0)
+    assert jax_ipu.estimate(functools.partial(jax.jit(function, donate_argnums=0), args[0]), args[1]) == donated
+
+
+def test_shapes_and_arrays_have_one_estimate():
+    function, args, donated = PROGRAMS["training step"]
+    shapes = jax.tree.map(lambda a: shape(*a.shape), args)
+    assert jax_ipu.estimate(function, *args, donate_argnums=donated) == jax_ipu.estimate(
+        function, *shapes, donate_argnums=donated
+    )
+
+
+def test_donation():
+    function, args, donated = PROGRAMS["training step"]
+    kept, moved = jax_ipu.estimate(function, *args, donate_argnums=donated), jax_ipu.estimate(function, *args)
+    assert kept.host_bytes_out == 4 and moved.host_bytes_out == 4 + 2 * 32 * 32 * 4
+    assert kept.state_bytes == 2 * 32 * 32 * 4 and moved.state_bytes == 0
+    assert jax_ipu.estimate(jax.jit(function, donate_argnums=0), *args) == kept
+
+
+def test_host_memory():
+    """An argument in host memory is streamed by every call."""
+    host = jax.sharding.SingleDeviceSharding(ipu, memory_kind="pinned_host")
+    x, y = shape(1000, sharding=host), shape(1000)
+
+    def add(x, y):
+        return jax.device_put(x, jax.memory.Space.Device) + y
+
+    estimate = jax_ipu.estimate(add, x, y)
+    assert (estimate.host_bytes_in, estimate.kept_bytes) == (8000, 4000)
+    f = jax.jit(add)
+    x, y = jax.device_put(floats(1000), host), jax.device_put(floats(1000), ipu)
+    f(x, y).block_until_ready()
+    before = jax_ipu.counters(ipu)
+    f(x, y).block_until_ready()
+    after = jax_ipu.counters(ipu)
+    assert after.h2d_bytes - before.h2d_bytes == 4000 and after.cycles - before.cycles == estimate.cycles
+    found = jax_ipu.largest_batch(add, x, y, limit=2000)
+    assert (found.batch, found.estimate.host_bytes_in, found.estimate.kept_bytes) == (2000, 16000, 8000)
+
+
+def sharded(mesh):
+    weights, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("ipus"))
+    return [shape(64, 64, sharding=weights)], shape(32, 64, sharding=rows)
+
+
+def test_shardings_as_jit_runs_them():
+    mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("ipus",))
+    expected = jax_ipu.estimate(mlp_step, *sharded(mesh), donate_argnums=0)
+    assert expected.num_ipus == 4 and expected.link_bytes > 0 and "4 IPUs" in repr(expected)
+    parameters, x = jax.tree.map(lambda s: jax.device_put(floats(*s.shape), s.sharding), sharded(mesh))
+    f = jax.jit(mlp_step, donate_argnums=0)
+    parameters, _ = jax.block_until_ready(f(parameters, x))
+    before = [jax_ipu.counters(device) for device in mesh.devices]
+    jax.block_until_ready(f(parameters, x))
+    for device, old in zip(mesh.devices, before, strict=True):
+        new = jax_ipu.counters(device)
+        assert new.cycles - old.cycles == expected.cycles and new.link_bytes - old.link_bytes == expected.link_bytes
+        # x is the same array as before.
+        assert new.h2d_bytes - old.h2d_bytes == expected.host_bytes_in - expected.kept_bytes
+    # Without devices, and for any chip.
+    abstract = sharded(abstract_mesh(4))
+    assert jax_ipu.estimate(mlp_step, *abstract, donate_argnums=0, num_ipus=4) == expected
+    bow = jax_ipu.estimate(mlp_step, *abstract, donate_argnums=0, target="bow")
+    assert (bow.num_ipus, bow.target) == (4, "bow:1472")
+
+
+def test_shardings_of_a_jitted_function_and_shard_map():
+    mesh = abstract_mesh(16)  # more than this process has
+    rows = NamedSharding(mesh, P("ipus"))
+    f = jax.jit(lambda x: x - x.sum(0), in_shardings=rows, out_shardings=rows)
+    assert jax_ipu.estimate(f, shape(64, 8), num_ipus=16).link_bytes > 0
+    g = jax.shard_map(lambda x: jax.lax.psum(x, "ipus"), mesh=mesh, in_specs=P("ipus"), out_specs=P())
+    over_abstract = jax_ipu.estimate(g, shape(64, 8))
+    assert over_abstract.num_ipus == 16 and over_abstract.link_bytes > 0
+    by_arguments = jax_ipu.estimate(g, shape(64, 8, sharding=rows))
+    assert by_arguments.cycles == over_abstract.cycles
+
+
+def test_pmap():
+    f = jax.pmap(lambda x: jax.lax.psum(x, "ipus"), axis_name="ipus", backend="ipu")
+    estimate = jax_ipu.estimate(f, floats(8, 4))
+    before = jax_ipu.counters(ipu).cycles
+    jax.block_until_ready(f(floats(8, 4)))
+    assert estimate.num_ipus == 8 and estimate.cycles == jax_ipu.counters(ipu).cycles - before
+    with pytest.raises(ValueError, match=r'for cpu, not for ipu.*backend="ipu"'):
+        jax_ipu.estimate(jax.pmap(lambda x: x), floats(1, 4))
+
+
+def test_the_number_of_ipus_is_checked():
+    with pytest.raises(ValueError, match=r"over 1 IPU, not over 4.*AbstractMesh\(\(4,\)"):
+        jax_ipu.estimate(jnp.sin, shape(8), num_ipus=4)
+    with pytest.raises(ValueError, match="over 4 IPUs, not over 1"):
+        jax_ipu.estimate(mlp_step, *sharded(abstract_mesh(4)), num_ipus=1)
+
+
+def test_errors_that_are_no_matter_of_memory_are_raised():
+    with pytest.raises(compiler.CompileError, match="ipu2000"):
+        jax_ipu.estimate(jnp.sin, shape(8), target="ipu2000")
+    with pytest.raises(compiler.CompileError, match="1473"):
+        jax_ipu.estimate(jnp.sin, shape(8), target="ipu2:1473")
+    call = jax.ffi.ffi_call("target_of_another_library", shape(4), custom_call_api_version=2)
+    with pytest.raises(compiler.CompileError, match="target_of_another_library"):
+        jax_ipu.estimate(lambda x: call(x), shape(4))
+    with pytest.raises(ValueError, match="compare"):
+        jax_ipu.estimate(jnp.sin, shape(8), target="bow", compare=("ipu2",))
+
+
+def test_nothing_is_run():
+    before = jax_ipu.counters(ipu)
+    jax_ipu.estimate(PROGRAMS["product"][0], *PROGRAMS["product"][1])
+    assert jax_ipu.counters(ipu) == before
+
+
+def test_no_device_is_needed():
+    """In a process in which the platform cannot be used."""
+    code = """
+import jax.numpy as jnp, numpy as np, jax, jax_ipu
+x = np.ones((64, 64), np.float32)
+print(jax_ipu.estimate(jnp.dot, x, jnp.asarray(x), target="bow").cycles)
+try:
+    jax.devices("ipu")
+except RuntimeError:
+    print("no device")
+"""
+    x = shape(64, 64)
+    assert output(code, JAX_PLATFORMS="cpu") == f"{jax_ipu.estimate(jnp.dot, x, x, target='bow').cycles}\nno device\n"
+
+
+def test_what_an_estimate_shows():
+    estimate = jax_ipu.estimate(mlp_step, [floats(32, 32)], floats(16, 32))
+    values = estimate.as_dict()
+    names = {f.name for f in dataclasses.fields(estimate)} - {"report"}
+    assert set(values) == names and json.loads(json.dumps(values)) == values | {
+        "operations": json.loads(json.dumps(values["operations"]))
+    }
+    assert jax_ipu.Estimate.from_dict(json.loads(json.dumps(values))) == estimate
+    with pytest.raises(TypeError, match="no operations"):
+        jax_ipu.Estimate.from_dict({})
+    assert values["cycles"] == estimate.cycles and values["operations"][0]["kind"].count("::") == 1
+    text, page = repr(estimate), estimate._repr_html_()
+    for part in (f"{estimate.cycles:,}", "jit_mlp_step on ipu2:1472", "fullest tile", "host link", "dot_general"):
+        assert part in text and part in page
+    assert "<table>" in page and "test_estimates.py" in page
+
+
+def test_comparison():
+    x = shape(128, 128, dtype=jnp.float16)
+    comparison = jax_ipu.estimate(attention, x, x, x, compare=("ipu2", "bow", "ipu1:1"))
+    assert list(comparison) == ["ipu2", "bow", "ipu1:1"] and len(comparison) == 3
+    assert comparison["bow"] == jax_ipu.estimate(attention, x, x, x, target="bow")
+    assert comparison["bow"].cycles == comparison["ipu2"].cycles
+    header, *rows = repr(comparison).splitlines()
+    assert header.split()[:3] == ["target", "fits", "cycles"]
+    assert [row.split()[0] for row in rows] == ["ipu2", "bow", "ipu1:1"]
+    assert "1.40 x" in rows[1] and "1.00 x" in rows[0]  # 1.85 GHz and 1.325 GHz
+    # The host link is as fast for both.
+    calls = [estimate.seconds + estimate.host_seconds for estimate in comparison.estimates.values()]
+    assert comparison.table()[2][-1] == f"{calls[0] / calls[1]:.2f} x" != "1.40 x"
+    assert rows[2].split()[1] == ("yes" if comparison["ipu1:1"].fits else "no")
+    assert json.loads(json.dumps(comparison.as_dict()))["bow"]["target"] == "bow:1472"
+    assert "<table>" in comparison._repr_html_()
+
+
+def test_largest_batch():
+    def estimate(batch):
+        return jax_ipu.estimate(mlp_step, [shape(64, 64)], shape(batch, 64), target="ipu2:2")
+
+    arguments = {"batch_axes": (None, 0), "target": "ipu2:2"}
+    found = jax_ipu.largest_batch(mlp_step, [shape(64, 64)], shape(800, 64), multiple_of=200, **arguments)
+    assert found.batch % 200 == 0 and found == (found.batch, estimate(found.batch))
+    assert found.estimate.fits and not estimate(found.batch + 200).fits
+    nothing = jax_ipu.largest_batch(jnp.dot, shape(4, 1000), shape(1000, 1000), batch_axes=(0, None), target="ipu2:2")
+    assert nothing.batch == 0 and not nothing.estimate.fits and nothing.estimate.reason
+
+
+@pytest.mark.parametrize("multiple", [1, 3])
+@pytest.mark.parametrize("start", [1, 7, 100, 5000])
+def test_the_search_finds_every_batch(start, multiple):
+    """With estimates that fit up to a known batch."""
+    estimates = {True: jax_ipu.estimate(jnp.sin, shape(8), target="ipu2:1")}
+    estimates[False] = dataclasses.replace(estimates[True], fits=False)
+    for largest in (0, 1, 2, 3, 6, 7, 8, 63, 99, 300, 999, 10000):
+        tried = []
+
+        def attempt(batch, largest=largest, tried=tried):
+            tried.append(batch)
+            return estimates[batch <= largest]
+
+        batch, found = search_batch(attempt, start, multiple, 1000, False)
+        assert batch == min(largest, 1000) // multiple * multiple and found.fits == (batch > 0)
+        assert all(b % multiple == 0 and 0 < b <= 1000 for b in tried) and len(tried) == len(set(tried)) <= 21
+
+
+def test_largest_batch_of_trees_static_arguments_and_other_axes():
+    f = jax.jit(lambda n, tree: tree["a"].sum(1) * n + tree["b"], static_argnums=0)
+    tree = {"a": shape(4, 64), "b": shape(4)}
+    same = jax_ipu.largest_batch(f, 3, tree, batch_axes=(None, 0), target="ipu2:1", limit=64)
+    assert same.batch == 64
+    turned = {"a": shape(64, 4).update(shape=(4, 64)), "b": shape(4)}
+    axes = {"a": 0, "b": -1}
+    assert jax_ipu.largest_batch(f, 3, turned, batch_axes=(None, axes), target="ipu2:1", limit=64).batch == 64
+
+
+def test_largest_batch_over_several_ipus():
+    parameters, x = sharded(abstract_mesh(4))
+    options = {"num_ipus": 4, "target": "ipu2:1", "donate_argnums": 0}
+    found = jax_ipu.largest_batch(mlp_step, parameters, x, batch_axes=(None, 0), multiple_of=4, limit=66, **options)
+    rows = shape(64, 64, sharding=x.sharding)
+    assert found == (64, jax_ipu.estimate(mlp_step, parameters, rows, **options))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((shape(8, 4), shape(3, 4)), {}, "different batches: 8 .argument 0., 3 .argument 1."),
+        ((shape(8, 4),), {"batch_axes": (None,)}, "no batch"),
+        ((shape(8, 4),), {"batch_axes": (0, 0)}, "2 entries for 1"),
+        ((shape(8, 4),), {"batch_axes": 2}, "no axis 2"),
+        ((3,), {}, "no axis 0"),
+        (({"a": shape(8)},), {"batch_axes": ({"b": 0},)}, "no prefix"),
+        ((shape(8, 4),), {"limit": 0}, "limit=0"),
+        ((shape(8, 4),), {"multiple_of": 0}, "multiple_of=0"),
+    ],
+)
+def test_largest_batch_says_what_is_wrong(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        jax_ipu.largest_batch(lambda *args: args, *arguments, **options)
+
+
+def test_largest_batch_shows_progress(capsys):
+    jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1", progress=True)
+    assert "largest batch" in capsys.readouterr().err
+    jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1")  # no terminal
+    assert capsys.readouterr().err == ""
+
+
+MANUAL = Path(__file__).parents[2] / "docs" / "estimates.md"
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_manual(number, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
+    assert len(blocks) == 3
+    exec(compile(blocks[number], "manual.py", "exec"), {})
+    printed = capsys.readouterr().out
+    assert re.search((r"jit_step on bow:1472", r"^\d+ \d+$", r"(?m)^ipu2:8 .*yes")[number], printed)
+
+
+def test_examples_of_docstrings():
+    result = doctest.testmod(estimates)
+    assert result.attempted >= 5 and result.failed == 0

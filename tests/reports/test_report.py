@@ -1,0 +1,776 @@
+"""jax_ipu.report: its numbers against those of estimates, its form against docs/report_format.md."""
+
+import doctest
+import inspect
+import json
+import math
+import re
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jax_ipu
+from jax_ipu import _ipu, reports
+from jax_ipu.compiler.tables import bytes_text
+from jax_ipu.compiler.user_shapes import with_user_shapes
+from jax_ipu.reports import html
+from jax_ipu.reports.accuracy import ACCURACY
+from jax_ipu.reports.data import floor_plan
+from jax_ipu.reports.insights import insights, what_helps
+from support import report_programs
+from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape, stored
+
+TILES = 32
+TARGET = f"ipu2:{TILES}"
+DOCS = Path(__file__).parents[2] / "docs"
+MANUAL, FORMAT = DOCS / "report.md", (DOCS / "report_format.md").read_text()
+
+
+def replicated(x):
+    return x - x.mean(0)
+
+
+MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
+# Function, arguments, donated arguments.
+PROGRAMS = {
+    "MNIST step": (mnist_step, mnist_arguments(), (0,)),
+    "CNN": (cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), ()),
+    "loops and conditional": (loops, (shape(8, 32), shape(dtype=jnp.int32)), ()),
+    "four IPUs": (replicated, (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), ()),
+    "too large for its buffers": (jnp.dot, (shape(1290, 1290), shape(1290, 1290)), ()),
+    "too large": (lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), ()),
+    "much too large": (lambda x: x @ x.T, (shape(90000, 90000),), ()),
+    "nothing": (lambda x: x, (shape(8),), ()),
+}
+LARGE = ("too large for its buffers", "too large", "much too large")
+# Of these nothing is known that operations cost.
+NOT_PLANNED = ("too large", "much too large")
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def made(request):
+    fun, args, donated = PROGRAMS[request.param]
+    given = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
+    return request.param, given, jax_ipu.estimate(fun, *args, target=TARGET, donate_argnums=donated)
+
+
+def expanded(array):
+    if isinstance(array, list):
+        return np.array(array)
+    return np.repeat(np.array(array["rle"][::2]), array["rle"][1::2])
+
+
+def matrix(table):
+    rows = []
+    for row in table["data"]:
+        rows.append(rows[row["same"]] if isinstance(row, dict) and "same" in row else expanded(row))
+    result = np.array(rows, np.int64).reshape(table["rows"], table["columns"])
+    assert len(rows) == table["rows"]
+    return result
+
+
+def tile_bytes(data):
+    rows = []
+    for variable in data["variables"]:
+        row = variable["tile_bytes"]
+        rows.append(rows[row["same"]] if "same" in row else expanded(row))
+    return rows
+
+
+def ranges(variable):
+    ends = variable.get("ranges") or [variable["first_step"], variable["last_step"]]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def test_sums_are_those_of_the_estimate(made):
+    name, report, estimate = made
+    data = report.as_dict()
+    wanted = estimate.as_dict()
+    for key in ("operations", "reason"):  # JAX names the arguments only when it traces a function first
+        del wanted[key]
+    assert {**wanted, "reason": data["program"]["reason"]} == data["estimate"]
+    assert data["program"]["fits"] == estimate.fits == (name not in LARGE)
+    assert (data["program"]["reason"] is None) == estimate.fits
+    if estimate.cycles is None:
+        return
+    steps = data["steps"]
+    weight = expanded(steps["counted"]) * expanded(steps["executions"])
+    for column in ("compute", "exchange", "sync"):
+        assert (weight * expanded(steps[column])).sum() == wanted[f"{column}_cycles"]
+    by_name = sorted((row["name"], row["cycles"], row["flops"]) for row in data["operations"])
+    assert by_name == sorted((row.name, row.cycles, row.flops) for row in estimate.operations)
+    for row in data["operations"]:
+        own = np.array(steps["operation"], object) == row["id"]
+        executions = expanded(steps["executions"])[own]
+        parts = sum(expanded(steps[column])[own] for column in ("compute", "exchange", "sync"))
+        assert (executions * parts).sum() == row["cycles"]
+        assert (executions * np.array(steps["exchange_bytes"])[own]).sum() == row["exchange_bytes"]
+    moved = {"in": 0, "out": 0}
+    for stream in data["host"]["streams"]:
+        if stream["when"] != "once":
+            moved[stream["direction"]] += stream["bytes"]
+    assert moved == {"in": wanted["host_bytes_in"], "out": wanted["host_bytes_out"]}
+    assert (expanded(steps["executions"]) * expanded(steps["link_bytes"])).sum() == wanted["link_bytes"]
+    assert (wanted["link_bytes"] > 0) == (name == "four IPUs")
+
+
+def test_memory_is_that_of_the_estimate(made):
+    name, report, estimate = made
+    data = report.as_dict()
+    if name == "much too large":
+        assert data["memory"] is None
+        assert sum(v["bytes"] for v in data["variables"]) == estimate.total_bytes
+        return
+    total = expanded(data["memory"]["total"])
+    assert len(total) == TILES
+    assert total.max() == estimate.fullest_tile_bytes
+    assert total.sum() == estimate.total_bytes
+    categories = {part: expanded(column) for part, column in data["memory"]["categories"].items() if column is not None}
+    assert (sum(categories.values()) == total).all()
+    fixed = sum(categories.get(part, np.zeros(TILES, np.int64)) for part in ("code", "vertex_state"))
+    live = data["liveness"]
+    if data["tile_memory"] is not None and live["steps"]:
+        # Each tile's memory in each step is code, state and the variables that are live.
+        held = matrix(data["tile_memory"])
+        expected = np.tile(fixed, (live["steps"], 1))
+        for variable, row in zip(data["variables"], tile_bytes(data), strict=True):
+            assert (row.sum(), row.max(), (row > 0).sum()) == (
+                variable["bytes"],
+                variable["max_tile_bytes"],
+                variable["tiles"],
+            )
+            for first, last in ranges(variable):
+                expected[first : last + 1] += row
+        assert (held == expected).all()
+        assert (held.sum(1) == live["always_live_bytes"] + expanded(live["not_always_live"])).all()
+        assert (held.max(1) == expanded(live["max_tile"])).all()
+        assert (held[np.arange(len(held)), expanded(live["fullest"])] == held.max(1)).all()
+        assert (expanded(live["not_always_live"]) >= 0).all()
+        if data["memory"]["peak_step"] is not None:
+            assert held[data["memory"]["peak_step"]].max() == estimate.fullest_tile_bytes
+
+
+COSTS = (
+    *("cycles", "compute_cycles", "exchange_cycles", "link_cycles", "sync_cycles", "exchange_bytes", "link_bytes"),
+    *("code_bytes", "tiles", "utilisation", "codelets"),
+)
+
+
+def test_what_was_not_planned_is_null(made):
+    name, report, estimate = made
+    data = report.as_dict()
+    planned = name not in NOT_PLANNED
+    assert (estimate.cycles is not None) == planned
+    for row in data["operations"]:
+        assert all((row[key] is not None) == planned for key in COSTS if planned is False or key != "utilisation")
+    assert (data["exchange"] is not None) == planned
+    assert (data["host"]["streams"] is not None) == (name != "much too large")
+    if data["steps"] is None:
+        assert name == "much too large"
+        return
+    columns = ("compute", "exchange", "links", "sync", "exchange_bytes", "link_bytes", "active_tiles", "mean_compute")
+    assert all((data["steps"][column] is not None) == planned for column in columns)
+    assert all((node["cycles"] is not None) == planned for node in data["tree"] + data["layers"] + data["functions"])
+    unknown = {part for part, column in data["memory"]["categories"].items() if column is None}
+    assert unknown == (set() if planned else {"temporaries", "exchange_buffers", "vertex_state", "code"})
+
+
+def test_links_are_a_phase_of_their_own(made):
+    name, report, _ = made
+    if name in NOT_PLANNED:
+        assert report.link_cycles is None
+        return
+    data = report.as_dict()
+    steps = data["steps"]
+    links, moved = expanded(steps["links"]), expanded(steps["link_bytes"])
+    assert (links == np.where(moved > 0, expanded(steps["exchange"]), 0)).all()
+    whole = (expanded(steps["counted"]) * expanded(steps["executions"]) * links).sum()
+    assert report.link_cycles == whole
+    assert (whole > 0) == (name == "four IPUs")
+    for row in data["operations"]:
+        own = np.array(steps["operation"], object) == row["id"]
+        assert row["link_cycles"] == (expanded(steps["executions"])[own] * links[own]).sum() <= row["exchange_cycles"]
+    assert ("IPU-Links" in repr(report)) == (name == "four IPUs")
+
+
+def test_advice_where_links_take_most_of_the_time():
+    x = shape(4, 30_000, sharding=NamedSharding(MESH, P("ipus")))
+    report = jax_ipu.report(lambda x: x.sum(0), x, target=TARGET)
+    assert 2 * report.link_cycles > report.estimate.cycles
+    (limit,) = [one for one in report.insights if one["id"] == "limit"]
+    # No order of dimensions makes less of what crosses between IPUs.
+    assert limit["title"].startswith("IPU-Links") and "order of dimensions" not in limit["action"]
+
+
+def test_what_takes_most(made):
+    _, report, estimate = made
+    limits = [one for one in report.insights if one["id"] == "limit"]
+    if not limits:
+        assert not estimate.cycles
+        return
+    links = report.link_cycles
+    parts = [estimate.compute_cycles, estimate.exchange_cycles - links, links, estimate.sync_cycles]
+    assert ("most of" in limits[0]["title"]) == (2 * max(parts) > estimate.cycles)
+
+
+def test_layers_and_functions_add_up(made):
+    _, report, _ = made
+    data = report.as_dict()
+    operations = data["operations"]
+    for key, own in (("layers", "layer"), ("functions", "function")):
+        nodes = data[key]
+        inside = {node["id"]: set(node["operations"]) for node in nodes}
+        for node in reversed(nodes):
+            assert nodes[node["id"]] is node and (node["parent"] is None or node["parent"] < node["id"])
+            assert all(operations[i][own] == node["id"] for i in node["operations"])
+            if node["parent"] is not None:
+                inside[node["parent"]] |= inside[node["id"]]
+        for node in nodes:
+            rows = [operations[i] for i in inside[node["id"]]]
+            for column in ("cycles", "link_cycles", "exchange_bytes", "flops", "code_bytes"):
+                values = [row[column] for row in rows]
+                assert node[column] == (None if None in values or not values else sum(values))
+        placed = sum(len(node["operations"]) for node in nodes)
+        assert placed == sum(row[own] is not None for row in operations)
+    frames = data["frames"]
+    assert all(0 <= i < len(frames) for row in operations for i in row["stack"])
+    titles = [row["title"] for row in operations]
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("name", ["MNIST step", "too large for its buffers", "too large"])
+def test_variables_have_the_shapes_of_the_user(name):
+    fun, args, donated = PROGRAMS[name]
+    data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
+    shapes = {v["argument"]: tuple(v["shape"]) for v in data["variables"] if v["argument"]}
+    wanted = {
+        "MNIST step": {"params['w1']": (784, 64), "images": (32, 784)},
+        "too large for its buffers": {"a": (1290, 1290), "b": (1290, 1290)},
+        "too large": {"x": (1500, 1000)},
+    }[name]
+    assert wanted.items() <= shapes.items()
+    made_by_products = [v["shape"] for v in data["variables"] if v["name"].startswith("dot_general") and v["shape"]]
+    assert all(len(one) == 2 for one in made_by_products)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "target", "shapes"),
+    [
+        (jnp.dot, (shape(1290, 1290),) * 2, TARGET, {"f32[1290,1290]"}),
+        (lambda a, b: jnp.einsum("ij,kj->ik", a, b), (shape(1290, 1290),) * 2, TARGET, {"f32[1290,1290]"}),
+        (
+            jnp.matmul,
+            (shape(1290, 1290), shape(1, 1290, 1290)),
+            TARGET,
+            {"f32[1290,1290]", "f32[1,1290,1290]", "f32[1290,1,1290]"},  # the last is dot_general's own
+        ),
+    ],
+)
+def test_errors_have_the_shapes_of_the_user(fun, args, target, shapes):
+    reason = jax_ipu.estimate(fun, *args, target=target).reason
+    assert set(re.findall(r"variable '.*' (f32\[[\d,]*\])", reason)) == shapes
+
+
+def test_variables_are_told_apart(made):
+    data = made[1].as_dict()
+    if made[0] == "much too large":
+        return
+    titles = [(v["role"], v["title"]) for v in data["variables"]]
+    assert len(set(titles)) == len(titles)
+    assert all(v["title"] == v["name"] for v in data["variables"] if v["argument"])
+
+
+def test_advice_that_was_given_is_not_asked_for():
+    found = {i["id"]: i for i in jax_ipu.report(jnp.dot, *[shape(256, 256)] * 2, target=TARGET, advice=True).insights}
+    assert "not tried" not in found["alternatives"]["title"]
+    assert "advice=True" not in found["float32 products"]["action"]
+
+
+def test_shapes_of_a_text():
+    text = "of:\n  1 B here: variable 'a' f32[1,2]\n  1 B here: variable 'b' f32[]\n  variable 'c' f32[1,3]"
+    assert with_user_shapes(text, {"a": (2, 1), "b": ()}, ()) == text.replace("f32[1,2]", "f32[2,1]")
+
+
+def test_addresses(made):
+    name, report, _ = made
+    data = report.as_dict()
+    if name == "much too large":
+        return
+    memory, steps = data["memory"], data["liveness"]["steps"]
+    total, gaps = expanded(memory["total"]), expanded(memory["gaps"])
+    assert (gaps >= 0).all()
+    layout_of_tile = expanded(memory["layouts"]["of_tile"])
+    assert len(gaps) == len(layout_of_tile) == TILES
+    assert layout_of_tile[total.argmax()] >= 0
+    assert sum(map(len, memory["layouts"]["lists"])) <= 20_000
+    known = [memory["categories"][part] for part in ("code", "vertex_state")]
+    fixed = sum((expanded(column) for column in known if column is not None), np.zeros(TILES, np.int64))
+    rows = tile_bytes(data)
+    for tile in np.flatnonzero(layout_of_tile >= 0)[:8]:
+        flat = memory["layouts"]["lists"][layout_of_tile[tile]]
+        address = dict(zip(flat[::2], flat[1::2], strict=True))
+        assert sorted(address) == [v["id"] for v, row in zip(data["variables"], rows, strict=True) if row[tile]]
+        assert all(at % 8 == 0 for at in address.values())
+        highest = fixed[tile]
+        for step in range(steps):
+            live = [v["id"] for v in data["variables"] if any(a <= step <= b for a, b in ranges(v))]
+            end = fixed[tile]
+            for at, size in sorted((address[v], rows[v][tile]) for v in live if v in address):
+                assert at >= end
+                end = at + size
+            highest = max(highest, end)
+        # Another program than the main one may be fuller; addresses are those of the main program.
+        assert max(highest, total[tile]) == total[tile] + gaps[tile]
+
+
+def test_gaps_that_do_not_fit_are_an_insight(made):
+    _, report, _ = made
+    data = report.as_dict()
+    if data["memory"] is None:
+        return
+    total = expanded(data["memory"]["total"])
+    data = {**data, "chip": {**data["chip"], "tile_memory_bytes": int(total.max())}}
+    data["memory"] = {**data["memory"], "gaps": {"rle": [8, TILES]}}
+    (found,) = [one for one in insights(data) if one["id"] == "gaps"]
+    assert found["tiles"] == [tile for tile in range(TILES) if total[tile] + 8 > total.max()][:5]
+    data["chip"]["tile_memory_bytes"] += 8
+    assert "gaps" not in [one["id"] for one in insights(data)]
+
+
+def test_tiles_of_each_step(made):
+    name, report, _ = made
+    data = report.as_dict()
+    if data["tile_compute"] is None:
+        assert name in NOT_PLANNED
+        return
+    steps, compute = data["steps"], matrix(data["tile_compute"])
+    assert (compute.max(1, initial=0) == expanded(steps["compute"])).all()
+    assert ((compute > 0).sum(1) == expanded(steps["active_tiles"])).all()
+    np.testing.assert_allclose(compute.sum(1) / TILES, steps["mean_compute"], atol=0.006)
+    exchange = data["exchange"]
+    wanted = np.array(steps["exchange_bytes"], int)[exchange["steps"]]
+    assert set(np.flatnonzero(steps["exchange_bytes"])) == set(exchange["steps"])
+    sent, received = matrix(exchange["sent"]), matrix(exchange["received"])
+    assert (sent.sum(1) == wanted).all() and (received.sum(1) == wanted).all()
+    size = exchange["group_tiles"]
+    pairs = exchange["pairs"]
+    for number, row in enumerate(pairs):
+        flat = pairs[row["same"]] if isinstance(row, dict) else row
+        triples = np.array(flat).reshape(-1, 3)
+        groups = math.ceil(TILES / size)
+        for column, tiles in ((0, sent), (1, received)):
+            of_groups = np.bincount(triples[:, column], triples[:, 2], groups)
+            assert (of_groups == np.add.reduceat(tiles[number], np.arange(0, TILES, size))).all()
+
+
+def test_the_tree_holds_all_steps(made):
+    data = made[1].as_dict()
+    tree, steps = data["tree"], data["steps"]
+    if steps is None:
+        return
+    covered = set()
+    for node in tree:
+        assert node["id"] == tree.index(node)
+        parent = tree[node["parent"]] if node["parent"] is not None else None
+        if parent is not None and node["first_step"] is not None:
+            assert parent["id"] < node["id"]
+            assert parent["first_step"] <= node["first_step"] <= node["last_step"] <= parent["last_step"]
+    for step, node in enumerate(steps["node"]):
+        assert tree[node]["first_step"] <= step <= tree[node]["last_step"]
+        covered.add(step)
+        if steps["operation"][step] is not None:
+            assert tree[node]["operation"] == steps["operation"][step]
+    assert len(covered) == data["liveness"]["steps"]
+    if made[2].cycles:
+        assert tree[0]["cycles"] == made[2].cycles
+
+
+def test_kinds_of_nodes():
+    fun, args, _ = PROGRAMS["loops and conditional"]
+    data = jax_ipu.report(fun, *args, target=TARGET).as_dict()
+    kinds = {node["kind"] for node in data["tree"]}
+    assert {"sequence", "while", "repeat", "operation", "stream"} <= kinds
+    assert kinds & {"if", "switch"}
+    assert data["estimate"]["unknown_trip_counts"] == 1
+    assert 0 in expanded(data["steps"]["counted"])
+    assert "decision" in data["steps"]["kind"]
+    [repeat] = [node for node in data["tree"] if node["kind"] == "repeat"]
+    assert repeat["trips"] == 8
+
+
+def test_source_lines_scopes_and_arguments():
+    fun, args, donated = PROGRAMS["MNIST step"]
+    data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
+    [here] = [i for i, source in enumerate(data["sources"]) if source["path"] == report_programs.__file__]
+    text = Path(report_programs.__file__).read_text().splitlines()
+    assert data["sources"][here]["lines"] == text
+    products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+    assert products and all(row["source"] == here for row in products)
+    assert any("images @ params" in text[row["line"] - 1] for row in products)
+    assert any("gradient" in row["scope"] for row in products)
+    arguments = {v["argument"] for v in data["variables"] if v["argument"]}
+    assert {"params['w1']", "params['b2']", "images", "labels"} <= arguments
+    state = next(v for v in data["variables"] if v["argument"] == "params['w1']")
+    assert state["lasting"] and state["first_step"] == 0
+    when = {stream["name"]: stream["when"] for stream in data["host"]["streams"]}
+    assert when["params['w1']"] == "once" and when["images"] in ("new arrays", "each call")
+
+
+def keys_of(value, prefix=""):
+    """The names of all keys in lists and dictionaries."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from keys_of(inner)
+    elif isinstance(value, list):
+        for inner in value[:200]:
+            yield from keys_of(inner)
+
+
+def test_the_format_is_documented(made):
+    data = made[1].as_dict()
+    json.loads(html.text_of(data))
+    documented = {word for code in re.findall(r"`([^`]+)`", FORMAT) for word in re.findall(r"\w+", code)}
+    assert not set(keys_of({**data, "estimate": None})) - documented
+    top = "format version jax_ipu program chip estimate accuracy sources operations steps tile_compute tree variables"
+    top += " liveness memory tile_memory exchange host insights phases layers functions frames run"
+    assert set(data) == set(top.split())
+
+
+def dumped(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1, -2, 2**62, -(2**63), 2**80, (3,)], "b": {}, "c": []},
+        [True, False, None, 0.1, 1e300, 5e-324, 3.0, -0.0, 1e16, 123456789.125],
+        {'\u00e9\n"\\\x01\x7f': "\U0001f600/\t\r\b\f\u2028 plain"},
+    ],
+)
+def test_text_is_that_of_json(value):
+    assert html.text_of({"value": value}) == dumped({"value": value})
+
+
+def test_text_of_integers():
+    values = [0, -1, 2**63 - 1, -(2**63)]
+    integers = _ipu.Integers(values)
+    assert (list(integers), len(integers)) == (values, 4)
+    assert integers == _ipu.Integers(values) != _ipu.Integers(values[1:])
+    assert html.text_of({"of": [integers, _ipu.Integers([])]}) == dumped({"of": [values, []]})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), {1: 2}, {1, 2}, b"1", "\ud800"])
+def test_what_json_does_not_have_is_an_error(value):
+    with pytest.raises((TypeError, ValueError)):
+        html.text_of({"value": value})
+
+
+def test_data_nested_too_deeply_to_write_is_an_error():
+    value = []
+    for _ in range(10**5):
+        value = [value]
+    with pytest.raises(RecursionError):
+        html.text_of({"value": value})
+
+
+@pytest.mark.parametrize("name", ["loops and conditional", "four IPUs", "too large", "much too large"])
+def test_saved_text_is_the_data(name, tmp_path):
+    fun, args, donated = PROGRAMS[name]
+    report = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
+    saved = report.save(tmp_path / "report.json").read_text("utf-8")
+    # Lists are made of the arrays only now.
+    assert saved == dumped(report.as_dict()) == html.text_of(report.as_dict())
+
+
+def test_insights(made):
+    name, report, _ = made
+    data = report.as_dict()
+    found = {one["id"]: one for one in report.insights}
+    assert ("does not fit" in found) == (name in LARGE)
+    if name in LARGE:
+        assert report.insights[0]["severity"] == "problem"
+    for one in report.insights:
+        assert one["title"] and one["detail"]
+        assert one["saving"] is None  # nothing was compiled to know one
+        assert all(0 <= i < len(data["operations"]) for i in one["operations"])
+        assert all(0 <= i < len(data["variables"]) for i in one["variables"])
+        assert all(0 <= i < TILES for i in one["tiles"])
+    if name == "MNIST step":
+        assert {"fullest tiles", "histogram", "always live", "exchange buffers"} <= set(found)
+        assert {"limit", "sinks", "imbalance"} <= set(found)
+        total = expanded(data["memory"]["total"])
+        assert found["fullest tiles"]["tiles"][0] == total.argmax()
+        assert sum(found["histogram"]["histogram"]["counts"]) == TILES
+        most = max(data["operations"], key=lambda row: row["cycles"])
+        assert found["sinks"]["operations"][0] == most["id"] and most["kind"] in found["sinks"]["detail"]
+
+
+def test_alternatives_that_were_not_tried(made):
+    name, report, _ = made
+    found = [one for one in report.insights if one["id"] == "alternatives"]
+    if name in LARGE:
+        # Changes of it were compiled: the reason says which help.
+        assert not found and what_helps(report.as_dict()["program"]["reason"])
+        return
+    (found,) = found
+    assert found["severity"] == "advice" and found["title"] == "Alternatives were not tried"
+    assert "advice=True" in found["action"]
+
+
+def test_products_of_float32_are_flagged():
+    def found(dtype):
+        report = jax_ipu.report(jnp.dot, shape(256, 256, dtype=dtype), shape(256, 256, dtype=dtype), target=TARGET)
+        return [one for one in report.insights if one["id"] == "float32 products"]
+
+    (wide,) = found(jnp.float32)
+    assert wide["severity"] == "advice" and wide["operations"] == [0] and "100.0 %" in wide["title"]
+    assert not found(jnp.float16)
+
+
+def test_parts_of_what_is_always_live(made):
+    name, report, _ = made
+    data = report.as_dict()
+    found = [one for one in report.insights if one["id"] == "always live"]
+    if not found:
+        assert name in NOT_PLANNED
+        return
+    parts = found[0]["parts"]
+    assert sum(parts.values()) == data["liveness"]["always_live_bytes"]
+    code = expanded(data["memory"]["categories"]["code"]).sum()
+    assert parts["code"] == code and f"{bytes_text(code)} of code" in found[0]["detail"]
+    # Only variables have types.
+    assert ("types" in found[0]["action"]) == (parts.get("variables", 0) > 0.1 * sum(parts.values()))
+    assert ("less code" in found[0]["action"]) == (code > 0.1 * sum(parts.values()))
+
+
+def test_what_helps_is_a_list(made):
+    name, report, _ = made
+    found = [one for one in report.insights if one["id"] == "does not fit"]
+    assert len(found) == (name in LARGE)
+    if found:
+        helps = found[0]["helps"]
+        assert len(helps) == report.as_dict()["program"]["reason"].count("  * ") >= 1
+        assert all(item in report.as_dict()["program"]["reason"] for item in helps)
+        assert found[0]["action"] == "\n".join(helps)
+
+
+def test_lists_of_what_helps():
+    reason = "too large\n  1 KiB: x\nWhat helps:\n  * one;\n  * two\n    lines.\nNot tried:\n  * three."
+    assert what_helps(reason) == ["one", "two lines", "Not tried: three"]
+    assert what_helps("too large") == []
+
+
+def test_savings_are_those_of_compiled_alternatives():
+    def product(w, x):
+        return jnp.tanh(x @ w)
+
+    args = shape(256, 256, dtype=jnp.float16), shape(64, 256, dtype=jnp.float16)
+    report = jax_ipu.report(product, *args, target=TARGET, advice=True)
+    found = {one["id"]: one for one in report.insights if one["saving"] is not None}
+    base = jax_ipu.estimate(product, *args, target=TARGET)
+    half = jax_ipu.estimate(product, *args, target=TARGET, compiler_options={"ipu_partials_type": "half"})
+    assert found["half partials"]["saving"]["cycles"] == base.cycles - half.cycles
+    assert found["half partials"]["saving"]["bytes"] == base.total_bytes - half.total_bytes
+    smaller = jax_ipu.estimate(product, args[0], shape(32, 256, dtype=jnp.float16), target=TARGET)
+    assert found["smaller batch"]["saving"]["cycles"] == base.cycles - smaller.cycles
+    assert found["smaller batch"]["title"] == "A batch of 32 instead of 64"
+    # Half of the work in more than half of the time is no advice, however many cycles less it is.
+    rows = found["smaller batch"]["rows"]
+    assert rows["batch"] == [64, 32] and rows["cycles"] == [base.cycles / 64, smaller.cycles / 32]
+    assert rows["seconds"] == [base.seconds / 64, smaller.seconds / 32]
+    assert rows["cycles"][1] > rows["cycles"][0] and found["smaller batch"]["severity"] == "info"
+    assert "more" in found["smaller batch"]["detail"] and "a row" in found["smaller batch"]["detail"]
+    assert found["larger batch"]["severity"] == "advice"
+    (tried,) = [one for one in report.insights if one["id"] == "alternatives"]
+    assert found["half partials"]["title"] in tried["detail"] and "not tried" not in tried["title"]
+
+
+def test_savings_of_a_program_that_does_not_fit():
+    args = shape(512, 512), shape(4096, 512)
+    report = jax_ipu.report(lambda w, x: jnp.tanh(x @ w) @ w.T, *args, target="ipu2:16", advice=True)
+    assert not report.fits
+    first, *_ = (one for one in report.insights if one["saving"] is not None)
+    assert first["severity"] == "problem" and "It fits then" in first["detail"]
+
+
+def test_equal_programs_have_equal_reports():
+    def without_times(report):
+        return html.text_of({**report.as_dict(), "phases": []})
+
+    fun, args, donated = PROGRAMS["MNIST step"]
+    first, second = (jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated) for _ in range(2))
+    assert without_times(first) == without_times(second)
+    assert [p["name"] for p in first.as_dict()["phases"]] == [p["name"] for p in second.as_dict()["phases"]]
+
+
+@pytest.fixture
+def front_end(monkeypatch, tmp_path):
+    """A front end that shows nothing."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "report.js").write_text("const end = '</script>';")
+    (tmp_path / "assets" / "report.css").write_text("body { margin: 0 }")
+    monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
+
+
+def test_saved_as_html_and_json(front_end, tmp_path):
+    fun, args, _ = PROGRAMS["CNN"]
+    report = jax_ipu.report(fun, *args, target=TARGET, path=tmp_path / "new" / "cnn.html")
+    assert report.path == tmp_path / "new" / "cnn.html"
+    page = report.path.read_text()
+    assert "<title>jit_cnn</title>" in page and "http" not in page.split("report-data")[0]
+    assert page.count("</script>") == 2
+    assert stored(page) == json.loads(html.text_of(report.as_dict()))
+    assert report.path.stat().st_size < 200_000
+    report.save(tmp_path / "cnn.json")
+    read = jax_ipu.Report.load(tmp_path / "cnn.json")
+    assert read.as_dict() == stored(page)
+    assert read.estimate.cycles == report.estimate.cycles
+    with pytest.raises(ValueError, match=r"ends in \.html"):
+        report.save(tmp_path / "cnn.txt")
+    assert str(report.path) in report._repr_html_() or "Open the report" in report._repr_html_()
+
+
+def test_arguments_as_for_estimates(front_end, tmp_path):
+    """Keyword arguments of jax_ipu.estimate are no arguments of the user's function."""
+    fun, args, _ = PROGRAMS["four IPUs"]
+    assert jax_ipu.report(fun, *args, target=TARGET, num_ipus=4).as_dict()["program"]["num_ipus"] == 4
+    with pytest.raises(ValueError, match="over 4 IPUs, not over 2"):
+        jax_ipu.report(fun, *args, target=TARGET, num_ipus=2)
+    both = jax_ipu.report(jnp.sin, shape(8), compare=("ipu2:4", "bow:4"), path=tmp_path / "both.html")
+    assert (both.first.estimate.target, both.second.estimate.target) == ("ipu2:4", "bow:4")
+    assert stored(both.path.read_text(), "report-data-2")["program"]["target"] == "bow:4"
+    for wrong in ({"compare": ("bow",)}, {"compare": ("ipu2", "bow"), "target": "bow"}):
+        with pytest.raises(ValueError, match="two targets"):
+            jax_ipu.report(jnp.sin, shape(8), **wrong)
+    of_report, of_estimate = (inspect.signature(f).parameters for f in (jax_ipu.report, jax_ipu.estimate))
+    assert set(of_estimate) <= set(of_report)
+
+
+def test_time_of_a_call(made):
+    name, report, estimate = made
+    rows = dict(report.summary())
+    if estimate.cycles is None:
+        assert estimate.call_seconds is None and "call" not in rows
+        return
+    assert estimate.call_seconds == estimate.seconds + estimate.host_seconds
+    batch = {"MNIST step": 32, "CNN": 2}.get(name)
+    if batch:
+        assert report.as_dict()["program"]["batch"] == batch
+        assert f"{batch / estimate.call_seconds:,.0f} rows a second" in rows["call"]
+    elif name in ("four IPUs", "nothing", *LARGE):
+        assert "rows" not in rows["call"]
+
+
+def test_two_reports_compared(front_end, tmp_path):
+    one, two = (
+        jax_ipu.report(*(PROGRAMS["MNIST step"][0], *mnist_arguments(hidden=n)), target=TARGET) for n in (32, 64)
+    )
+    comparison = one.compare(two, tmp_path / "two.html")
+    page = comparison.path.read_text()
+    assert stored(page) == json.loads(html.text_of(one.as_dict()))
+    assert stored(page, "report-data-2") == json.loads(html.text_of(two.as_dict()))
+    assert comparison.difference()["cycles"] == two.estimate.cycles - one.estimate.cycles
+    assert "cycles" in repr(comparison) and "<table" in comparison._repr_html_()
+    data = json.loads(comparison.save(tmp_path / "two.json").read_text())
+    assert data["second"]["program"]["name"] == two.as_dict()["program"]["name"]
+
+
+def test_files_that_are_no_reports(tmp_path):
+    for text in ("", "[]", "{}", '{"format": "jax_ipu report", "version": 99}'):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(ValueError, match=r"x\.json"):
+            jax_ipu.Report.load(tmp_path / "x.json")
+
+
+def test_without_the_front_end(monkeypatch, tmp_path):
+    monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
+    report = jax_ipu.report(jnp.sin, shape(8), target=TARGET)
+    with pytest.raises(jax_ipu.reports.NoFrontEnd, match="npm"):
+        report.save(tmp_path / "x.html")
+    assert "npm" in report._repr_html_()
+    assert report.save(tmp_path / "x.json").exists()
+
+
+def test_repr(made):
+    name, report, estimate = made
+    assert estimate.title() in repr(report)
+    assert ("What helps" in repr(report)) == (name in LARGE)
+
+
+def test_floor_plans_have_a_place_for_each_tile():
+    for tiles in (1, 2, 7, 32, 1216, 1472):
+        plan = floor_plan(tiles)
+        places = list(zip(plan["tiles"][::2], plan["tiles"][1::2], strict=True))
+        assert len(set(places)) == tiles
+        assert max(x for x, _ in places) < plan["columns"] and max(y for _, y in places) < plan["rows"]
+
+
+def test_accuracy_names_kinds_of_operations(made):
+    known = {row["kind"] for row in made[1].as_dict()["operations"]}
+    assert all("::" in kind for entry in ACCURACY for kind in entry.applies_to)
+    if made[0] == "MNIST step":
+        assert {"poplin::matMulGrouped", "popops::map"} <= known
+        assert {kind for entry in ACCURACY for kind in entry.applies_to} & known
+
+
+def test_accuracy_of_each_part_of_the_memory(made):
+    data = made[1].as_dict()
+    named = [category for entry in data["accuracy"] for category in entry["categories"]]
+    assert sorted(named) == sorted(data["memory"]["categories"] if data["memory"] else named)
+    # An error of memory is what the manual says of it, in the same words.
+    manual = (DOCS / "model_accuracy.md").read_text()
+    rows = dict(re.findall(r"(?m)^\| ([a-z, ]+) \| (exact|unknown) \|", manual))
+    for entry in ACCURACY:
+        for category in entry.categories:
+            [said] = [v for parts, v in rows.items() if category.replace("_", " ") in parts.split(", ")]
+            assert said == ("exact" if entry.memory == 0 else "unknown")
+
+
+IN_PLACE = {
+    "set": lambda x: lax.fori_loop(0, 5, lambda k, c: c.at[k].set(1.0), x),
+    "two states": lambda x: lax.fori_loop(0, 5, lambda k, c: (c[0].at[k].set(1.0), c[1].at[k].add(c[0][k])), (x, x)),
+    "nested": lambda x: lax.fori_loop(
+        0, 3, lambda i, c: lax.fori_loop(0, 4, lambda k, d: d.at[k].multiply(2.0), c.at[i].set(0.0)), x
+    ),
+    "while": lambda x: lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1].at[c[0]].set(1.0)), (0, x)),
+    "scan": lambda x: lax.scan(lambda c, k: (c.at[k].set(2.0), c[k]), x, jnp.arange(6)),
+    "untouched": lambda x: lax.fori_loop(0, 5, lambda k, c: (c[0], c[1] + c[0]), (x, x)),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_loops_that_update_in_place(name):
+    """Where the body leaves a carried value in its variable, nothing is copied, and no step says so."""
+    data = jax_ipu.report(IN_PLACE[name], shape(64), target=TARGET).as_dict()
+    steps = len(data["steps"]["node"])
+    assert all(v["last_use_step"] is None or v["last_use_step"] < steps for v in data["variables"])
+    assert all(o["tiles"] > 0 and o["compute_cycles"] > 0 for o in data["operations"])
+
+
+def test_manager_makes_reports():
+    manager = jax_ipu.GraphCoreManager(compile_only=True)
+    with manager:
+        report = manager.report(lambda x: jnp.tanh(x) * 2, shape(16, 4))
+    assert report.fits and report.as_dict()["operations"]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_manual(number, capsys, monkeypatch, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
+    assert len(blocks) == 4
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks[number], "manual.py", "exec"), {})
+    printed = capsys.readouterr().out
+    wanted = (r"jit_step on bow:1472", r"^<Supersteps of jit_dot", r"(?m)^.* -?\d+$", r"(?m)^1 True$")
+    assert re.search(wanted[number], printed)
+
+
+def test_examples_of_docstrings():
+    assert doctest.testmod(reports).attempted and not doctest.testmod(reports).failed

@@ -1,0 +1,66 @@
+"""The report in a real browser: report/test/browser.mjs clicks through it and compares figures with the JSON."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jax_ipu
+from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
+
+REPORT = Path(__file__).parents[2] / "report"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None, reason="needs Node"),
+    pytest.mark.skipif(not (REPORT / "node_modules").exists(), reason='needs "npm ci" in report/'),
+]
+needs_chromium = pytest.mark.skipif(not any(map(shutil.which, CHROMIUM)), reason="needs Chromium")
+
+
+def run(*command):
+    done = subprocess.run(command, cwd=REPORT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
+# Name, function, arguments, target.
+PROGRAMS = (
+    ("MNIST step", mnist_step, mnist_arguments(32), "bow"),
+    ("CNN", cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), "bow:64"),
+    ("loops", loops, (shape(8, 32), shape(dtype=jnp.int32)), "ipu2:32"),
+    ("four IPUs", lambda x: x - x.mean(0), (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), "ipu2:32"),
+    ("too large for its buffers", jnp.dot, (shape(1290, 1290), shape(1290, 1290)), "ipu2:32"),
+    ("too large", lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), "ipu2:32"),
+    ("much too large", lambda x: x @ x.T, (shape(90000, 90000),), "ipu2:32"),
+)
+
+
+def test_bundle_is_what_the_sources_build():
+    run("npm", "run", "check")
+
+
+@needs_chromium
+def test_synthetic_reports():
+    assert "ok keyboard and roles" in run("node", "test/browser.mjs")
+
+
+@needs_chromium
+def test_real_reports(tmp_path):
+    cases, made = [], {}
+    for number, (name, function, arguments, target) in enumerate(PROGRAMS):
+        report = made[name] = jax_ipu.report(function, *arguments, target=target)
+        files = [report.save(tmp_path / f"{number}.{kind}") for kind in ("html", "json")]
+        cases.append(f"{name}={','.join(map(str, files))}")
+    for first, second in (("MNIST step", "too large for its buffers"), ("CNN", "loops")):
+        page = made[first].compare(made[second]).save(tmp_path / f"{first}.html")
+        files = [page, *(made[name].save(tmp_path / f"{name}.json") for name in (first, second))]
+        cases.append(f"{first} and {second}={','.join(map(str, files))}")
+    assert "ok" in run("node", "test/model.mjs", *map(str, sorted(tmp_path.glob("[0-9].json"))))
+    printed = run("node", "test/browser.mjs", "--only", *cases)
+    assert printed.count("ok ") == len(cases)
