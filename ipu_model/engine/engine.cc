@@ -232,7 +232,7 @@ unsigned char* RowOf(EngineState* state, const char* function, const std::string
                                     std::to_string(buffer.rows) + " rows, and no row " + std::to_string(row));
     }
     *bytes = buffer.row_bytes;
-    memory = buffer.memory.data() + row * buffer.row_bytes;
+    memory = buffer.memory() + row * buffer.row_bytes;
   });
   return memory;
 }
@@ -311,6 +311,25 @@ void SetReplica(poplar::Engine& engine, const Replica& replica) {
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll) {
   for (auto& replica : engine.state_->replicas())
     replica.With([&](auto& one) { one.SetCancellation({cancelled, poll}); });
+}
+
+void ConnectRemoteBuffer(poplar::Engine& engine, const std::string& handle, void* host) {
+  engine.state_->For("ConnectRemoteBuffer", 0, [&](unsigned, auto& replica) {
+    replica.With([&](auto& one) { one.host_functions().Remote(handle).Connect(host); });
+  });
+}
+
+RemoteTraffic RemoteTrafficOf(poplar::Engine& engine) {
+  RemoteTraffic traffic;
+  for (auto& replica : engine.state_->replicas()) {
+    replica.With([&](auto& one) {
+      for (const auto& buffer : one.host_functions().remote_buffers()) {
+        traffic.bytes_read += buffer->bytes_read;
+        traffic.bytes_written += buffer->bytes_written;
+      }
+    });
+  }
+  return traffic;
 }
 
 void RunExpansions(poplar::Engine& engine, const hlo::Expansions& library) {

@@ -12,8 +12,7 @@ HostFunctions::HostFunctions(const CompiledProgram& program) {
   for (const RemoteBuffer& buffer : program.remote_buffers) {
     const auto rows = static_cast<std::size_t>(buffer.rows);
     const std::size_t row_bytes = static_cast<std::size_t>(buffer.num_elements) * SizeOf(buffer.type);
-    buffers_.push_back(std::make_unique<RemoteMemory>(
-        RemoteMemory{buffer.name, row_bytes, rows, std::vector<unsigned char>(rows * row_bytes)}));
+    buffers_.push_back(std::make_unique<RemoteMemory>(buffer.name, row_bytes, rows));
   }
   for (const HostFunction& described : program.host_functions) {
     Function function;
@@ -60,13 +59,15 @@ HostCallback HostFunctions::MoveRows(const HostFunction& function, const Compile
                                                 " of the remote buffer '" + buffer->name + "' of " +
                                                 std::to_string(buffer->rows) + " rows");
       }
-      unsigned char* const at = buffer->memory.data() + row * buffer->row_bytes;
+      unsigned char* const at = buffer->memory() + row * buffer->row_bytes;
       const std::size_t position = i * buffer->row_bytes;
       if (buffer->row_bytes == 0) continue;
       if (read) {
         std::memcpy(static_cast<unsigned char*>(out[0]) + position, at, buffer->row_bytes);
+        buffer->bytes_read += buffer->row_bytes;
       } else {
         std::memcpy(at, static_cast<const unsigned char*>(in.back()) + position, buffer->row_bytes);
+        buffer->bytes_written += buffer->row_bytes;
       }
     }
   };

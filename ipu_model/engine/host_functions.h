@@ -32,14 +32,30 @@ class HostFunctions {
       }
     }
   }
-  // The memory of a remote buffer: row after row. Throws stream_connection_error if there is none of this
-  // name.
-  struct RemoteMemory {
-    std::string name;
-    std::size_t row_bytes = 0, rows = 0;
-    std::vector<unsigned char> memory;
+  // A remote buffer. Its memory, row after row, is what was connected, otherwise its own, which is zero at
+  // first.
+  class RemoteMemory {
+   public:
+    RemoteMemory(std::string name, std::size_t row_bytes, std::size_t rows)
+        : name(std::move(name)), row_bytes(row_bytes), rows(rows) {}
+    unsigned char* memory() {
+      if (connected_ != nullptr) return connected_;
+      own_.resize(rows * row_bytes);
+      return own_.data();
+    }
+    void Connect(void* memory) { connected_ = static_cast<unsigned char*>(memory); }
+
+    const std::string name;
+    const std::size_t row_bytes, rows;
+    std::uint64_t bytes_read = 0, bytes_written = 0;  // by programs
+
+   private:
+    unsigned char* connected_ = nullptr;
+    std::vector<unsigned char> own_;
   };
+  // Throws stream_connection_error if there is no remote buffer of this name.
   RemoteMemory& Remote(const std::string& name);
+  const std::vector<std::unique_ptr<RemoteMemory>>& remote_buffers() const { return buffers_; }
   // Throws the callback's exceptions, and stream_connection_error if no callback is connected.
   void Call(std::uint32_t function) const;
 

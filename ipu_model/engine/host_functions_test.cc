@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "check.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
+#include "popops/ElementWise.hpp"
+#include "popops/codelets.hpp"
 #include "poputil/TileMapping.hpp"
 
 namespace {
@@ -73,6 +76,39 @@ TEST(what_is_not_connected_or_does_not_exist_is_an_error) {
       message = error.what();
     }
     CHECK(message.find("the executable has: step") != std::string::npos);
+  }
+}
+
+// Doubles row `row` of the remote buffer.
+poplar::Executable DoubleRow(std::int32_t row) {
+  poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+  popops::addCodelets(graph);
+  const auto buffer = graph.addRemoteBuffer("rows", poplar::INT, 2, 3);
+  const Tensor values = graph.addVariable(poplar::INT, {2}, "values");
+  const Tensor number = graph.addConstant(poplar::INT, {1}, &row, "number");
+  poputil::mapTensorLinearly(graph, values);
+  poputil::mapTensorLinearly(graph, number);
+  Sequence program({Copy(buffer, values, number)});
+  popops::addInPlace(graph, values, values, program);
+  program.add(Copy(values, buffer, number));
+  return poplar::compileGraph(graph, {program});
+}
+
+TEST(a_remote_buffer_is_the_memory_that_is_connected) {
+  for (const char* execution : {"fast", "tile"}) {
+    poplar::Engine engine(DoubleRow(1), {{"execution", execution}});
+    engine.load();
+    std::vector<std::int32_t> memory = {1, 2, 3, 4, 5, 6};
+    ipu_model::ConnectRemoteBuffer(engine, "rows", memory.data());
+    engine.run();
+    CHECK(memory == (std::vector<std::int32_t>{1, 2, 6, 8, 5, 6}));
+    ipu_model::ConnectRemoteBuffer(engine, "rows", nullptr);
+    engine.run();
+    CHECK(memory == (std::vector<std::int32_t>{1, 2, 6, 8, 5, 6}));
+    const ipu_model::RemoteTraffic traffic = ipu_model::RemoteTrafficOf(engine);
+    CHECK(traffic.bytes_read == 16 && traffic.bytes_written == 16);
+    CHECK_THROWS(poplar::stream_connection_error,
+                 ipu_model::ConnectRemoteBuffer(engine, "columns", memory.data()));
   }
 }
 

@@ -80,10 +80,19 @@ std::optional<ProgramInterface> InterfaceOf(const poplar::Executable& executable
     interface.streams.push_back(
         {s.name, NameOf(s.type), static_cast<std::uint64_t>(s.num_elements), BytesOf(s), s.host_to_device});
   }
+  for (const RemoteBuffer& b : program.remote_buffers) {
+    const auto elements = static_cast<std::uint64_t>(b.num_elements) * static_cast<std::uint64_t>(b.rows);
+    interface.remote_buffers.push_back({b.name, NameOf(b.type), elements * SizeOf(b.type)});
+  }
   std::set<std::uint32_t> own_streams;
   for (const HostFunction& f : program.host_functions) {
     own_streams.insert(f.inputs.begin(), f.inputs.end());
     own_streams.insert(f.outputs.begin(), f.outputs.end());
+    if (f.remote_buffer >= 0) {
+      auto& buffer = interface.remote_buffers[static_cast<std::size_t>(f.remote_buffer)];
+      (f.outputs.empty() ? buffer.is_written : buffer.is_read) = true;
+      continue;
+    }
     ProgramInterface::HostFunction function{f.name, {}, {}};
     for (const std::uint32_t s : f.inputs) function.input_bytes.push_back(BytesOf(program.streams[s]));
     for (const std::uint32_t s : f.outputs) function.output_bytes.push_back(BytesOf(program.streams[s]));

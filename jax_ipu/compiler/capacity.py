@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from jax_ipu import _ipu
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.ir import VIEWS, Block, Op, Value, size_in_bytes
@@ -30,7 +32,8 @@ def check(block: Block, signature: Signature, target: _ipu.Target) -> None:
     names = {a.value: a.name for a in signature.arguments}
     for position, argument in signature.aliased_inputs.items():
         names.setdefault(signature.results[position], signature.arguments[argument].name)
-    _check_block(block, target, capacity, {}, names)
+    leaving = {signature.results[position] for position in signature.written_where_made}
+    _check_block(block, target, capacity, {}, names, block.terminator, leaving)
 
 
 def _check_block(
@@ -39,7 +42,10 @@ def _check_block(
     capacity: int,
     roots: dict[Value, Value | None],
     names: dict[Value, str],
+    end: Op,
+    leaving: Set[Value],
 ) -> None:
+    """`end`: of main; `leaving`: the results that are no longer on the IPU there."""
     for op in block.ops:
         if op.name == "constant":
             roots[op.result] = None if op.attrs["value"].splat else op.result
@@ -52,11 +58,21 @@ def _check_block(
             continue
         if op.name in _CONTROL_FLOW:
             for region in op.regions:
-                _check_block(region, target, capacity, roots, names)
+                _check_block(region, target, capacity, roots, names, end, leaving)
             continue
-        stored = {roots.get(o, o) for o in op.operands}
+        # What is in host memory takes no SRAM.
+        operands = op.operands[:1] if op.name == "ipu.host_write" else op.operands
+        if op.name == "ipu.host_read":
+            operands = []
+        if op is end:
+            operands = [o for o in op.operands if o not in leaving]
+        stored = {roots.get(o, o) for o in operands}
         stored.discard(None)
-        if op.name != "return" and not op.attrs.get("write_over") and not op.attrs.get("in_place"):
+        if (
+            op.name not in ("return", "ipu.host_buffer")
+            and not op.attrs.get("write_over")
+            and not op.attrs.get("in_place")
+        ):
             stored.update(op.results)
         tensors = sorted((v for v in stored if v is not None), key=size_in_bytes, reverse=True)
         if sum(map(size_in_bytes, tensors)) > capacity:

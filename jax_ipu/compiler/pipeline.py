@@ -21,6 +21,7 @@ from jax_ipu.compiler.passes import (
     expand,
     fuse,
     hoist_broadcasts,
+    host_memory,
     inline,
     inplace,
     known_indices,
@@ -61,6 +62,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify.run),
     ("loops", loops.run),
     ("wrap indices", wrap_indices.run),
+    ("host memory", host_memory.run),
     ("sum collectives", sum_collectives.run),
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
@@ -92,7 +94,7 @@ _FRUGAL = 4
 
 
 def _schedule(module: Module, signature: Signature) -> None:
-    schedule.run(module, signature.aliases())
+    schedule.run(module, signature.aliases(), signature.host_results)
 
 
 def _readers_first(module: Module, signature: Signature) -> None:
@@ -103,11 +105,16 @@ def _inplace(module: Module, signature: Signature) -> None:
     signature.keep(inplace.run(module, signature.aliases(), signature.read_only()))
 
 
+def _host_results(module: Module, signature: Signature) -> None:
+    host_memory.write_results(module, signature)
+
+
 # They need to know which results take the storage of which arguments.
 STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
     ("schedule", _schedule),
     ("readers first", _readers_first),
     ("inplace", _inplace),
+    ("host results", _host_results),
 )
 
 

@@ -8,7 +8,7 @@ from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, Func
 from jax_ipu.compiler.types import Shape, num_elements
 
 # The memory kind of host memory; all others are SRAM.
-_HOST = "pinned_host"
+HOST_MEMORY = "pinned_host"
 
 
 class Argument:
@@ -26,6 +26,7 @@ class Argument:
         "kept",
         "major_to_minor",
         "name",
+        "read_where_used",
         "unchanged",
         "used",
         "value",
@@ -42,6 +43,8 @@ class Argument:
         self.unchanged = False
         self.used = True
         self.kept = False
+        # Ops "ipu.host_read" stream it in.
+        self.read_where_used = False
 
     @property
     def resident(self) -> bool:
@@ -50,13 +53,22 @@ class Argument:
 
 def in_host_memory(attrs: dict[str, Any]) -> bool:
     """Whether an argument or result with these attributes is in host memory between calls."""
-    return attrs.get(MEMORY_KIND) == _HOST
+    return attrs.get(MEMORY_KIND) == HOST_MEMORY
 
 
 class Signature:
     """How all arguments and results reach the program, from the attributes of main and its optimised body."""
 
-    __slots__ = ("_block", "aliased_inputs", "arguments", "forwarded", "host_results", "result_orders", "results")
+    __slots__ = (
+        "_block",
+        "aliased_inputs",
+        "arguments",
+        "forwarded",
+        "host_results",
+        "result_orders",
+        "results",
+        "written_where_made",
+    )
 
     def __init__(self, main: Function) -> None:
         block = self._block = main.block
@@ -70,6 +82,8 @@ class Signature:
         # Result -> resident argument; result -> argument that is the result unchanged, without a copy on the device.
         self.aliased_inputs: dict[int, int] = {}
         self.forwarded: dict[int, int] = {}
+        # Results that ops "ipu.host_write" stream out.
+        self.written_where_made: set[int] = set()
         for argument, attrs in zip(self.arguments, main.arg_attrs, strict=True):
             output = attrs.get("tf.aliasing_output")
             argument.donated = output is not None or bool(attrs.get("jax.buffer_donor", False))
@@ -96,6 +110,7 @@ class Signature:
                 value is argument.value and position not in self.forwarded
                 for position, value in enumerate(self.results)
             )
+            argument.read_where_used = any(user.name == "ipu.host_read" for user in uses)
             argument.used = bool(uses or returned or argument.resident) and num_elements(argument.value.shape) > 0
 
     def readers(self) -> list[list[Op]]:

@@ -158,6 +158,16 @@ void BindSequence(nb::module_& module) {
           },
           nb::arg("src"), nb::arg("stream"), nb::arg("name"))
       .def(
+          "remote_read",
+          [](Sequence& self, const poplar::RemoteBuffer& buffer, const Tensor& dst, const Tensor& rows,
+             const std::string& name) { self.add(program::Copy(buffer, dst, rows, name)); },
+          nb::arg("buffer"), nb::arg("dst"), nb::arg("rows"), nb::arg("name"))
+      .def(
+          "remote_write",
+          [](Sequence& self, const Tensor& src, const poplar::RemoteBuffer& buffer, const Tensor& rows,
+             const std::string& name) { self.add(program::Copy(src, buffer, rows, name)); },
+          nb::arg("src"), nb::arg("buffer"), nb::arg("rows"), nb::arg("name"))
+      .def(
           "repeat",
           [](Sequence& self, unsigned count, const Sequence& body) {
             self.add(program::Repeat(count, body));
@@ -217,6 +227,7 @@ void BindGraph(nb::module_& module) {
   nb::class_<poplar::DataStream>(module, "DataStream").def_prop_ro("handle", [](const poplar::DataStream& s) {
     return s.handle();
   });
+  nb::class_<poplar::RemoteBuffer>(module, "RemoteBuffer");
   nb::class_<poplar::Function>(module, "Function");
   nb::class_<poplar::HostFunction>(module, "HostFunction");
   BindSequence(module);
@@ -277,6 +288,11 @@ void BindGraph(nb::module_& module) {
             return graph.addDeviceToHostFIFO(name, TypeNamed(dtype), n);
           },
           nb::arg("name"), nb::arg("dtype"), nb::arg("num_elements"))
+      .def(
+          "add_remote_buffer",
+          [](Graph& graph, const std::string& name, const std::string& dtype, std::size_t n,
+             std::size_t rows) { return graph.addRemoteBuffer(name, TypeNamed(dtype), n, rows); },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("num_elements"), nb::arg("rows"))
       .def(
           "add_host_function",
           [](Graph& graph, const std::string& name,

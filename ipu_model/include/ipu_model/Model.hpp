@@ -54,6 +54,16 @@ poplar::OptionFlags OptionsOfEngine(const std::string& execution);
 // poplar::stream_connection_error. Poplar's equivalent: Engine::connectStream.
 int StreamNumber(const poplar::Engine& engine, const std::string& handle);
 void ConnectStream(poplar::Engine& engine, int stream, void* host);
+// Makes `host` the memory of a remote buffer of the engine's replica, row after row; null: memory of its own
+// again. Throws poplar::stream_connection_error. Poplar's equivalent: Engine::copyToRemoteBuffer of each row
+// before a run, copyFromRemoteBuffer after it.
+void ConnectRemoteBuffer(poplar::Engine& engine, const std::string& handle, void* host);
+// Bytes that programs have copied from and to remote buffers since the engine was made. Poplar's equivalent:
+// none.
+struct RemoteTraffic {
+  std::uint64_t bytes_read = 0, bytes_written = 0;
+};
+RemoteTraffic RemoteTrafficOf(poplar::Engine& engine);
 
 // ---- Replicas.
 // Poplar's equivalent: one Engine runs all replicas of a graph, each on its IPU, and GCL moves their

@@ -37,6 +37,11 @@ struct ProgramInterface {
     std::string name;
     std::vector<std::uint64_t> input_bytes, output_bytes;
   };
+  struct RemoteBuffer {
+    std::string name, type;
+    std::uint64_t bytes = 0;
+    bool is_read = false, is_written = false;  // by any program
+  };
   // One program with the functions that it calls, each list sorted.
   struct Program {
     std::vector<std::uint32_t> streams;    // indices; without those of host functions
@@ -45,7 +50,8 @@ struct ProgramInterface {
   std::string architecture;
   unsigned num_tiles = 0, replication_factor = 1;
   std::vector<Stream> streams;
-  std::vector<HostFunction> host_functions;
+  std::vector<HostFunction> host_functions;  // without those that copy from and to remote buffers
+  std::vector<RemoteBuffer> remote_buffers;
   std::vector<Program> programs;
 };
 // Nothing if the executable does not tell, as Poplar's own.

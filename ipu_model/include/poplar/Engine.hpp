@@ -49,6 +49,9 @@ void SetReplica(poplar::Engine& engine, const Replica& replica);
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll);
 std::uint64_t LastRunCycles(const poplar::Engine& engine);
 std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine);
+struct RemoteTraffic;
+void ConnectRemoteBuffer(poplar::Engine& engine, const std::string& handle, void* host);
+RemoteTraffic RemoteTrafficOf(poplar::Engine& engine);
 struct ExpandedKinds;  // hlo/Expansion.hpp
 void RunExpansions(poplar::Engine& engine, const hlo::Expansions& library);
 ExpandedKinds KindsRunBy(const poplar::Engine& engine);
@@ -188,6 +191,8 @@ class Engine {
                                          std::function<void()> poll);
   friend std::uint64_t ipu_model::LastRunCycles(const Engine& engine);
   friend std::vector<ipu_model::LoopRun> ipu_model::LastRunLoops(const Engine& engine);
+  friend void ipu_model::ConnectRemoteBuffer(Engine& engine, const std::string& handle, void* host);
+  friend ipu_model::RemoteTraffic ipu_model::RemoteTrafficOf(Engine& engine);
   friend void ipu_model::RunExpansions(Engine& engine, const hlo::Expansions& library);
   friend ipu_model::ExpandedKinds ipu_model::KindsRunBy(const Engine& engine);
 

@@ -10,6 +10,7 @@ from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
+from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.tile_calls import Codelets
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
 from jax_ipu.compiler.user_shapes import debug_name
@@ -32,11 +33,13 @@ class Context:
         "_lowerings",
         "_origin",
         "_replica_index",
+        "arguments",
         "codelets",
         "ffi_calls",
         "functions",
         "graph",
         "host_functions",
+        "input_streams",
         "mapping",
         "num_partitions",
         "num_replicas",
@@ -45,6 +48,7 @@ class Context:
         "planning",
         "plans",
         "random_state",
+        "remote_buffers",
         "sequence",
         "tensors",
     )
@@ -86,6 +90,11 @@ class Context:
         self.ffi_calls: list[_ipu.FfiCallSpec] = []
         # The codelets of users that were added to the graph.
         self.codelets: set[Codelets] = set()
+        # The arguments of main by position.
+        self.arguments: dict[int, Argument] = {}
+        # The streams of arguments that every call streams in, and the remote buffers by name.
+        self.input_streams: dict[int, _ipu.DataStream] = {}
+        self.remote_buffers: dict[str, _ipu.RemoteBuffer] = {}
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 

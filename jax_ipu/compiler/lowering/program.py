@@ -11,10 +11,10 @@ from jax_ipu.compiler.lowering import rivals
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
+from jax_ipu.compiler.lowering.host_memory import in_order_of_array, input_stream, write_result
 from jax_ipu.compiler.lowering.table import CREATORS, LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappedProgram, MappingPlan
 from jax_ipu.compiler.options import Options
-from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.stages import staged
 from jax_ipu.compiler.types import num_elements
 
@@ -97,7 +97,8 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     state_programs: dict[int, tuple[int, int]] = {}
     for argument in signature.arguments:
         value, i = argument.value, argument.index
-        if not argument.used:
+        context.arguments[i] = argument
+        if not argument.used or argument.read_where_used:
             if num_elements(value.shape) == 0:
                 context.tensors[value] = context.variable(value.dtype, value.shape, argument.name)
             continue
@@ -105,14 +106,14 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         context.tensors[value] = tensor
         count = num_elements(value.shape)
         if not argument.resident:
-            tensor = context.tensors[value] = _in_order_of_array(graph, tensor, argument)
-            stays = keep and argument.kept
-            stream = graph.add_host_to_device_fifo(f"state{i}" if stays else f"in{i}", value.dtype, count)
-            sequence = context.sequence
-            if stays:
-                sequence = _ipu.Sequence(f"write {argument.name}")
-                state_programs[i] = (len(programs), -1)
-                programs.append(sequence)
+            tensor = context.tensors[value] = in_order_of_array(graph, tensor, argument)
+            if not (keep and argument.kept):
+                context.sequence.stream_in(input_stream(context, argument), tensor, argument.name)
+                continue
+            stream = graph.add_host_to_device_fifo(f"state{i}", value.dtype, count)
+            sequence = _ipu.Sequence(f"write {argument.name}")
+            state_programs[i] = (len(programs), -1)
+            programs.append(sequence)
             sequence.stream_in(stream, tensor, argument.name)
             continue
         write, read = _ipu.Sequence(f"write {argument.name}"), _ipu.Sequence(f"read {argument.name}")
@@ -123,10 +124,9 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     context.lower_block(block)
     # Results are streamed out before resident arguments get new values: they may be views of the old ones.
     for position, value in enumerate(block.results):
-        if position in signature.aliased_inputs or position in signature.forwarded or not num_elements(value.shape):
-            continue
-        stream = graph.add_device_to_host_fifo(f"out{position}", value.dtype, num_elements(value.shape))
-        context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
+        moved = position in signature.aliased_inputs or position in signature.forwarded
+        if not moved and position not in signature.written_where_made and num_elements(value.shape):
+            write_result(context, value, position)
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
     swaps: dict[int, tuple[int, int]] = {}
@@ -147,16 +147,6 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         context.ffi_calls,
         context.origins,
     )
-
-
-def _in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
-    """A variable mapped like `tensor`, with elements in the order of the array: the stream rearranges nothing."""
-    order = argument.major_to_minor or range(len(tensor.shape))
-    ordered = tensor.dim_shuffle(order)
-    if ordered.is_row_major:
-        return tensor
-    clone = graph.clone_as(tensor.dtype, ordered, argument.name, new_order=True)
-    return clone.dim_shuffle([order.index(d) for d in range(len(order))])
 
 
 def _swap(a: _ipu.Tensor, b: _ipu.Tensor, aside: _ipu.Tensor) -> _ipu.Sequence:

@@ -10,8 +10,9 @@ from jax_ipu.compiler import ffi_calls, tile_calls
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.passes import known_indices
+from jax_ipu.compiler.passes import host_memory, known_indices
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+from jax_ipu.compiler.program_io import HOST_MEMORY
 from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements
 
 # Custom calls that only annotate a value for a partitioner.
@@ -21,7 +22,6 @@ _PASS_THROUGH = frozenset(
         "Sharding",
         "SPMDFullToShardShape",
         "SPMDShardToFullShape",
-        "annotate_device_placement",
         "dce_sink",
     )
 )
@@ -121,6 +121,8 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
         return []
     if target in _PASS_THROUGH:
         return op.operands[: len(op.results)]
+    if target == "annotate_device_placement":
+        return _placement(op, rewriter)
     if target == "ipu_partitioned_python_callback":
         # The host function does not know the shapes of the shards, so they become its first operands.
         shapes = [rewriter.constant(Literal.from_numpy("s64", np.array(o.shape))) for o in op.operands]
@@ -131,6 +133,14 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
     op.name = _OWN_NAMES.get(str(target), op.name)
     call = op.attrs.get(ffi_calls.ATTRIBUTE)
     return _ffi_call(op, call, rewriter) if call is not None and op.name == "custom_call" else None
+
+
+def _placement(op: Op, rewriter: Rewriter) -> Sequence[Value]:
+    """A marker for `host_memory`, which knows what else is in host memory."""
+    frontend = op.attrs.get("mhlo.frontend_attributes") or {}
+    in_host = frontend.get("_xla_buffer_placement") == HOST_MEMORY
+    marker = host_memory.TO_HOST if in_host else host_memory.TO_DEVICE
+    return [rewriter.emit(marker, op.operands, op.result.shape, op.result.dtype)]
 
 
 def _tile_call(op: Op, target: str, rewriter: Rewriter) -> Sequence[Value]:

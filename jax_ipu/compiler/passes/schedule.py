@@ -9,6 +9,8 @@ for the last reader of the old value, so that it is in place.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 
 # Ops that wait for a value to be freed are looked at again when it has at most this many uses left.
@@ -19,13 +21,20 @@ _MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map", "ipu.threefry2x3
 _WRITERS = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "while", "ipu.repeat", "ipu.tile_map"))
 
 
-def run(module: Module, aliases: dict[int, int]) -> None:
-    """Orders every block of main; `aliases`: result -> argument of main whose storage it takes, by position."""
-    args = module.main.block.args
-    _run_block(module.main.block, {j: args[i] for j, i in aliases.items()})
+def run(module: Module, aliases: dict[int, int], host_results: Sequence[bool] = ()) -> None:
+    """Orders every block of main.
+
+    Args:
+        module: the module.
+        aliases: result -> argument of main whose storage it takes, by position.
+        host_results: whether each result is in host memory, so that it leaves the IPU where it is made.
+    """
+    block = module.main.block
+    leaving = {block.results[j] for j, leaves in enumerate(host_results) if leaves}
+    _run_block(block, {j: block.args[i] for j, i in aliases.items()}, leaving)
 
 
-def _run_block(block: Block, destinations: dict[int, Value]) -> None:
+def _run_block(block: Block, destinations: dict[int, Value], leaving: Set[Value] = frozenset()) -> None:
     for op in block.ops:
         if op.name in ("while", "ipu.repeat"):
             body = op.regions[-1]
@@ -34,12 +43,17 @@ def _run_block(block: Block, destinations: dict[int, Value]) -> None:
             for region in op.regions:
                 _run_block(region, {})
     if len(block.ops) > 3:
-        block.ops = _Schedule(block, destinations).order()
+        block.ops = _Schedule(block, destinations, leaving).order()
+
+
+def _is_whole_argument(read: Op) -> bool:
+    return len(read.operands) == 1 and read.operands[0].op is None
 
 
 class _Schedule:
-    def __init__(self, block: Block, destinations: dict[int, Value]) -> None:
+    def __init__(self, block: Block, destinations: dict[int, Value], leaving: Set[Value]) -> None:
         self.block = block
+        self.leaving = leaving
         self.waits: dict[Op, int] = {}  # the number of operands that do not exist yet
         self.users: dict[Value, list[Op]] = {}
         self.uses_left: dict[Value, int] = {}  # of each value with storage, also through views
@@ -48,10 +62,12 @@ class _Schedule:
         self.target = {block.results[j]: arg for j, arg in destinations.items()}
         # Root -> ops that could run, and free memory once other ops have used the root.
         self.delayed: dict[Value, list[Op]] = {}
-        # Ops that wait for the first reader of their results.
-        self.postponed: set[Op] = set()
         # Roots that an op may write over: readers of the old contents must not wait.
         self.overwritten: set[Value] = set(self.target.values())
+        # Reads of whole arguments in host memory: they wait for the first reader, which does not wait for them.
+        self.reads = {op for op in block.ops if op.name == "ipu.host_read" and _is_whole_argument(op)}
+        # Ops that wait for the first reader of their results.
+        self.postponed = set(self.reads)
         self._count()
 
     def _count(self) -> None:
@@ -72,7 +88,7 @@ class _Schedule:
                 users = self.users.get(value)
                 if users is not None:
                     users.append(op)
-                    waits += 1
+                    waits += value.op not in self.reads
                 root = self.root.get(value, value)
                 self.uses_left[root] = self.uses_left.get(root, 0) + 1
             self.waits[op] = waits
@@ -84,6 +100,8 @@ class _Schedule:
         order: list[Op] = []
         terminator = self.block.terminator
         for op in self.block.ops:
+            if op in self.postponed:
+                continue
             if op not in done and (self._may_wait(op) or self._must_wait(op)):
                 self.postponed.add(op)
                 continue
@@ -101,7 +119,7 @@ class _Schedule:
                 self.postponed.discard(current)
                 order.append(current)
                 ready = self._use_operands(current)
-                for result in current.results:
+                for result in current.results if current not in self.reads else ():
                     for user in self.users[result]:
                         self.waits[user] -= 1
                         if self.waits[user] == 0 and user is not terminator:
@@ -191,9 +209,16 @@ class _Schedule:
             root = self.root.get(value, value)
             touched[root] = touched.get(root, 0) + 1
         for root, uses in touched.items():
-            if self.uses_left[root] == uses and root not in self.free and root in self.root:
+            if (
+                self.uses_left[root] == uses
+                and root not in self.free
+                and root in self.root
+                and root.op not in self.reads
+            ):
                 freed += size_in_bytes(root)
         for result in op.results:
+            if result in self.leaving and self.users[result] == [self.block.terminator]:
+                continue
             target = self.target.get(result)
             # The result takes the storage of its argument, which no other op reads any more.
             if target is not None and self.uses_left.get(target, 0) == touched.get(target, 0):

@@ -18,7 +18,7 @@ namespace jax_ipu {
 
 class FfiCalls;
 
-// Bytes that calls of host functions moved over the host link.
+// Bytes that calls of host functions, and copies from and to remote buffers, moved over the host link.
 struct HostCallTraffic {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0;
 };
@@ -42,6 +42,9 @@ class DeviceEngine {
   // The memory must stay valid until the next Run has returned; for a kept input, as long as its copy is
   // used.
   virtual void ConnectStream(int stream, void* host) = 0;
+  virtual bool HasRemoteBuffer(const std::string& /*name*/) const { return false; }
+  // The memory must stay valid until the next Run of the main program has returned; it is disconnected then.
+  virtual void ConnectRemoteBuffer(const std::string& /*name*/, void* /*host*/) {}
   // Connects the host functions that call foreign functions. `calls` must outlive the engine.
   virtual void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) = 0;
   // Sets the replica as which the next runs take part in collectives.

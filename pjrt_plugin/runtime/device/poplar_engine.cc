@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -76,9 +77,13 @@ class PoplarEngine : public DeviceEngine {
  public:
   PoplarEngine(const Executable& executable, const DeviceConfig& config)
       : program_(ReadExecutable(executable)),
+        main_program_(executable.main_program),
         engine_(program_, ipu_model::OptionsOfEngine(config.execution)),
         device_(CreateDevice(config)),
         synthetic_data_(config.synthetic_data) {
+    if (const auto interface = ipu_model::InterfaceOf(program_)) {
+      for (const auto& buffer : interface->remote_buffers) remote_buffers_.insert(buffer.name);
+    }
     if (config.execution == "codelets") ipu_model::RunExpansions(engine_, hlo::library());
     for (const HostCallbackSpec& callback : executable.host_callbacks) {
       CallPoplar([&] {
@@ -104,6 +109,11 @@ class PoplarEngine : public DeviceEngine {
     return CallPoplar([&] { return ipu_model::StreamNumber(engine_, name); });
   }
   void ConnectStream(int stream, void* host) override { ipu_model::ConnectStream(engine_, stream, host); }
+  bool HasRemoteBuffer(const std::string& name) const override { return remote_buffers_.count(name) != 0; }
+  void ConnectRemoteBuffer(const std::string& name, void* host) override {
+    CallPoplar([&] { ipu_model::ConnectRemoteBuffer(engine_, name, host); });
+    connected_.push_back(name);
+  }
   void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) override {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       CallPoplar([&] {
@@ -125,7 +135,18 @@ class PoplarEngine : public DeviceEngine {
   void Run(int program) override {
     host_calls_ = {};
     ++num_runs_;
-    CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
+    const ipu_model::RemoteTraffic before = ipu_model::RemoteTrafficOf(engine_);
+    try {
+      CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
+    } catch (...) {
+      Disconnect(program);
+      throw;
+    }
+    Disconnect(program);
+    if (synthetic_data_) return;
+    const ipu_model::RemoteTraffic after = ipu_model::RemoteTrafficOf(engine_);
+    host_calls_.h2d_bytes += after.bytes_read - before.bytes_read;
+    host_calls_.d2h_bytes += after.bytes_written - before.bytes_written;
   }
   std::uint64_t LastRunCycles() const override { return ipu_model::LastRunCycles(engine_); }
 
@@ -137,6 +158,12 @@ class PoplarEngine : public DeviceEngine {
   std::vector<ipu_model::LoopRun> LastRunLoops() const override { return ipu_model::LastRunLoops(engine_); }
 
  private:
+  // The memory of arguments and results is the caller's again when main has run.
+  void Disconnect(int program) {
+    if (program != main_program_) return;
+    for (const std::string& name : connected_) ipu_model::ConnectRemoteBuffer(engine_, name, nullptr);
+    connected_.clear();
+  }
   void Call(const HostCallbackSpec& callback, const std::vector<const void*>& inputs,
             const std::vector<void*>& outputs) {
     std::vector<HostCallbacks::Input> in;
@@ -153,10 +180,13 @@ class PoplarEngine : public DeviceEngine {
   }
 
   const poplar::Executable program_;
+  const int main_program_;
   poplar::Engine engine_;
   std::shared_ptr<const ipu_model::Timeline> timeline_;  // made for the first trace
   HostCallTraffic host_calls_;
   std::int64_t num_runs_ = 0;
+  std::set<std::string> remote_buffers_;
+  std::vector<std::string> connected_;  // of these
   const poplar::Device device_;
   const bool synthetic_data_;  // host functions are not called
 };

@@ -27,7 +27,8 @@ LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsig
       callbacks_(executable_->host_callbacks),
       ffi_calls_(executable_->ffi_calls),
       inputs_(executable_->inputs.size()),
-      output_streams_(executable_->outputs.size(), -1) {
+      output_streams_(executable_->outputs.size(), -1),
+      output_is_remote_(executable_->outputs.size()) {
   for (const InputSpec& input : executable_->inputs) {
     if (input.aliased_output >= 0) resident_bytes_ += input.tensor.bytes();
   }
@@ -50,13 +51,16 @@ void Residency::Connect(LoadedProgram& program) {
     } else if (spec.kept()) {
       input.write_stream = index(spec.tensor, "state" + number);
     } else if (spec.used) {
-      input.stream = index(spec.tensor, "in" + number);
+      input.is_remote = program.engine_->HasRemoteBuffer("in" + number);
+      if (!input.is_remote) input.stream = index(spec.tensor, "in" + number);
     }
   }
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
     const OutputSpec& spec = executable.outputs[j];
     if (spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
-    program.output_streams_[j] = index(spec.tensor, "out" + std::to_string(j));
+    const std::string name = "out" + std::to_string(j);
+    program.output_is_remote_[j] = program.engine_->HasRemoteBuffer(name);
+    if (!program.output_is_remote_[j]) program.output_streams_[j] = index(spec.tensor, name);
   }
   if (program.engine_->HasStream(kSeedStream)) {
     program.seed_stream_ = program.engine_->StreamIndex(kSeedStream);
@@ -265,6 +269,10 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   const Executable& executable = *program.executable_;
   std::uint64_t h2d = 0, d2h = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (program.inputs_[i].is_remote) {
+      program.engine_->ConnectRemoteBuffer("in" + std::to_string(i), SourceOf(program, *arguments[i].array));
+      arguments[i].array->received_ = false;
+    }
     if (program.inputs_[i].stream < 0) continue;
     program.engine_->ConnectStream(program.inputs_[i].stream, SourceOf(program, *arguments[i].array));
     const std::uint64_t sent = BytesToSend(*arguments[i].array);
@@ -272,7 +280,9 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
     if (traced_ != nullptr && sent == 0) traced_->streams_from_ipus.push_back("in" + std::to_string(i));
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
-    if (program.output_streams_[j] >= 0) {
+    if (program.output_is_remote_[j]) {
+      program.engine_->ConnectRemoteBuffer("out" + std::to_string(j), outputs[j]->host()->data());
+    } else if (program.output_streams_[j] >= 0) {
       program.engine_->ConnectStream(program.output_streams_[j], outputs[j]->host()->data());
       d2h += outputs[j]->host()->bytes();
     } else if (const int forwarded = executable.outputs[j].forwarded_input;

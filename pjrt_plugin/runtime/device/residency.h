@@ -35,6 +35,7 @@ class LoadedProgram {
   friend class Residency;
   struct Input {
     int stream = -1, write_stream = -1, read_stream = -1;
+    bool is_remote = false;           // main reads rows of it from a remote buffer
     std::weak_ptr<Array> resident;    // the array whose value the variable holds; expired: unused
     std::weak_ptr<HostBlock> kept;    // the host memory that the variable of a kept input copies
     const void* kept_data = nullptr;  // where that was
@@ -48,6 +49,7 @@ class LoadedProgram {
   std::unique_ptr<DeviceEngine> engine_;
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
+  std::vector<bool> output_is_remote_;
   int seed_stream_ = -1;              // of programs that draw random numbers
   std::shared_ptr<HostBlock> zeros_;  // with synthetic data, what every input stream reads
 };

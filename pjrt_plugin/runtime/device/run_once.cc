@@ -15,6 +15,7 @@ namespace {
 
 void Connect(DeviceEngine& engine, const std::string& stream, std::string& bytes) {
   if (bytes.empty()) return;  // tensors without elements have no stream
+  if (engine.HasRemoteBuffer(stream)) return engine.ConnectRemoteBuffer(stream, bytes.data());
   engine.ConnectStream(engine.StreamIndex(stream), bytes.data());
 }
 

@@ -37,6 +37,9 @@ namespace jax_ipu {
 //  - forwarded output j (forwarded_input = i): argument i itself, not donated. No stream; it shares the
 //    argument's memory. Input i may still be streamed for other uses.
 //  - donated input without alias: streamed like any other, then deleted.
+//  - a streamed input or output of which main moves single rows is a remote buffer of the same name in place
+//    of the stream: the memory of the array, which programs never write for an input. Other remote buffers
+//    of the program are called "offloaded..." and are the engine's own.
 // Every stream is one tensor long. `tensor` is dense and row-major: for an array of another layout it has the
 // dimensions in memory order, and `major_to_minor` says which of the array's own dimensions they are.
 // Programs are indices into the executable's program list.

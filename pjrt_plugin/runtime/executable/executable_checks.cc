@@ -164,6 +164,7 @@ class InterfaceCheck {
     }
     const TensorSpec seed = {DType::kU64, {static_cast<std::int64_t>(Seed().size())}};
     if (numbers_.count(kSeedStream) != 0) of_main.push_back({kSeedStream, &seed, true});
+    RemoteBuffers(&of_main);
     Program(e.main_program, "the main program", of_main);
     for (const HostCallbackSpec& callback : e.host_callbacks) {
       HostFunction("callback" + std::to_string(callback.id), callback.input_bytes, callback.output_bytes);
@@ -191,6 +192,25 @@ class InterfaceCheck {
     if (input.swap_program < 0) return;
     Program(input.swap_program, "the program that swaps input " + number, {});
     others_.push_back(input.swap_program);
+  }
+
+  // An argument or result may be a remote buffer in place of a stream of main. The memory of an argument is
+  // the caller's, so no program may write it.
+  void RemoteBuffers(std::vector<Expected>* of_main) const {
+    for (const auto& buffer : program_.remote_buffers) {
+      const auto found = std::find_if(of_main->begin(), of_main->end(),
+                                      [&buffer](const Expected& e) { return e.name == buffer.name; });
+      const std::string what = "the remote buffer '" + buffer.name + "' of its program";
+      if (found == of_main->end()) {
+        Require(buffer.name.rfind("offloaded", 0) == 0, what + " is no argument, result or offloaded value");
+        continue;
+      }
+      Require(buffer.type == ipu_model::NameOf(found->tensor->type) && buffer.bytes == found->tensor->bytes(),
+              what + " has " + std::to_string(buffer.bytes) + " bytes of type " + buffer.type +
+                  ", not the type and size that it declares");
+      Require(!found->host_to_device || !buffer.is_written, what + " is an argument, and is written");
+      of_main->erase(found);
+    }
   }
 
   // Requires that the program exists, and moves these streams and no others.

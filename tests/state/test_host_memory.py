@@ -1,0 +1,298 @@
+"""Values in host memory stay there: programs read them where they use them, and write them where they make them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.layout import Format, Layout
+from jax.sharding import SingleDeviceSharding
+
+import jax_ipu
+from jax_ipu import _ipu, compiler
+from support.modes import array, close, on_cpu
+
+ipu = jax.devices("ipu")[0]
+SRAM = SingleDeviceSharding(ipu)
+HOST = SRAM.with_memory_kind("pinned_host")
+LAYERS, BATCH, WIDTH = 5, 4, 16
+WEIGHTS, X = array(LAYERS, WIDTH, WIDTH) / 6, array(BATCH, WIDTH)
+
+
+def on_device(value):
+    return jax.device_put(value, jax.memory.Space.Device)
+
+
+def in_host(value):
+    return jax.device_put(value, jax.memory.Space.Host)
+
+
+def layers(weights, x):
+    return jax.lax.scan(lambda h, w: (jnp.tanh(h @ on_device(w)), None), x, weights)[0]
+
+
+def train(weights, momentum, x):
+    """One layer at a time: forward, backward, update."""
+
+    def loss(weights):
+        layer = jax.checkpoint(lambda h, w: (jnp.tanh(h @ on_device(w)), None))
+        return (jax.lax.scan(layer, x, weights)[0] ** 2).mean()
+
+    def update(_, layer):
+        w, m, g = map(on_device, layer)
+        m = 0.9 * m + g
+        return None, (in_host(w - 0.1 * m), in_host(m))
+
+    value, gradients = jax.value_and_grad(loss)(weights)
+    _, (weights, momentum) = jax.lax.scan(update, None, (weights, momentum, gradients))
+    return value, weights, momentum
+
+
+def adam(parameters, first, second, x):
+    """The state of the optimiser comes in and leaves leaf by leaf."""
+
+    def loss(parameters):
+        h = x
+        for w in parameters:
+            h = jnp.tanh(h @ w)
+        return (h**2).mean()
+
+    results = []
+    for w, m, v, g in zip(parameters, first, second, jax.grad(loss)(parameters), strict=True):
+        m, v = 0.9 * on_device(m) + 0.1 * g, 0.99 * on_device(v) + 0.01 * g * g
+        results.append((w - 1e-3 * m / (jnp.sqrt(v) + 1e-8), in_host(m), in_host(v)))
+    return tuple(zip(*results, strict=True))
+
+
+OFFLOAD = jax.checkpoint_policies.save_and_offload_only_these_names(
+    names_which_can_be_saved=[],
+    names_which_can_be_offloaded=["h"],
+    offload_src="device",
+    offload_dst="pinned_host",
+)
+
+
+def two_products(h, w):
+    return jnp.sin(jnp.tanh(checkpoint_name(h, "h") @ w) @ w)
+
+
+def offloaded_scan(weights, x):
+    layer = jax.checkpoint(lambda h, w: (two_products(h, w), None), policy=OFFLOAD)
+    return jax.grad(lambda weights: (jax.lax.scan(layer, x, weights)[0] ** 2).mean())(weights)
+
+
+def offloaded_layers(weights, x):
+    def model(weights):
+        h = x
+        for w in weights:
+            h = two_products(h, w)
+        return (h**2).mean()
+
+    return jax.grad(jax.checkpoint(model, policy=OFFLOAD))(weights)
+
+
+def rows_by_index(table, i):
+    return on_device(jax.lax.dynamic_slice_in_dim(table, i, 2)), on_device(table[-1]) * 2, on_device(table[1:4:2]) + 1
+
+
+def rows_and_whole(table, x):
+    total = jax.lax.fori_loop(0, LAYERS, lambda i, s: s + on_device(table[i]) * x, jnp.zeros((WIDTH, WIDTH)))
+    return total, on_device(table).sum(1)
+
+
+def half_of_the_rows(x):
+    return jax.lax.fori_loop(0, 3, lambda i, s: s.at[i].set(x * i), jnp.ones((6, *x.shape)))
+
+
+def read_again(x):
+    """A stacked result that the program reads again, row by row."""
+    rows = jax.lax.scan(lambda h, _: (h * 0.5, in_host(h)), x, length=LAYERS)[1]
+    return rows, jax.lax.scan(lambda s, row: (s + on_device(row), None), jnp.zeros_like(x), rows, reverse=True)[0]
+
+
+def put_and_taken(x):
+    away = in_host(jnp.sin(x))
+    return jnp.cos(x).sum() * on_device(away), away
+
+
+FLOATS, WORDS = array(6, 3, 5), np.arange(24, dtype=np.int32).reshape(6, 4)
+# Name -> function, arguments, which of them are in host memory, which results are (by position, flat).
+PROGRAMS = {
+    "layers": (layers, (WEIGHTS, X), {0}, set()),
+    "training": (train, (WEIGHTS, array(*WEIGHTS.shape), X), {0, 1}, {1, 2}),
+    "optimiser": (
+        adam,
+        (list(WEIGHTS), list(0 * WEIGHTS), list(abs(WEIGHTS)), X),
+        set(range(5, 15)),
+        set(range(5, 15)),
+    ),
+    "offload in a scan": (offloaded_scan, (WEIGHTS, X), set(), set()),
+    "offload in layers": (offloaded_layers, (WEIGHTS, X), set(), set()),
+    "rows by index": (rows_by_index, (FLOATS, np.int32(3)), {0}, set()),
+    "rows by an index beyond the end": (rows_by_index, (FLOATS, np.int32(7)), {0}, set()),
+    "rows by a negative index": (rows_by_index, (FLOATS, np.int32(-9)), {0}, set()),
+    "rows and the whole": (rows_and_whole, (WEIGHTS, X[0]), {0}, set()),
+    "half of the rows": (half_of_the_rows, (X,), set(), {0}),
+    "reverse": (
+        lambda xs: jax.lax.scan(lambda c, x: (c + on_device(x), in_host(c)), jnp.zeros(4), xs, reverse=True),
+        (array(6, 4),),
+        {0},
+        {1},
+    ),
+    "read again": (read_again, (X,), set(), {0}),
+    "put and taken": (put_and_taken, (X,), set(), {1}),
+    "integers": (
+        lambda xs: jax.lax.scan(lambda c, x: (c + on_device(x), c > 7), jnp.zeros(4, jnp.int32), xs),
+        (WORDS,),
+        {0},
+        {1},
+    ),
+    "half precision": (
+        lambda xs: jax.lax.scan(lambda c, x: (c * on_device(x), c), jnp.ones(5, jnp.float16), xs),
+        (array(6, 5).astype(np.float16),),
+        {0},
+        {1},
+    ),
+    "an argument twice": (lambda x: (on_device(x) @ on_device(x).T, on_device(x)), (X,), {0}, set()),
+    "scalars and vectors": (
+        lambda a, b: (on_device(a) * on_device(b), in_host(on_device(b) + 1)),
+        (X[0], X[0, 0]),
+        {0, 1},
+        {1},
+    ),
+    "nothing": (lambda x: on_device(x) + 1, (np.zeros((0, 4), np.float32),), {0}, {0}),
+}
+
+
+def lowered(name):
+    function, args, hosts, host_results = PROGRAMS[name]
+    leaves, structure = jax.tree.flatten(args)
+    shardings = jax.tree.unflatten(structure, [HOST if i in hosts else SRAM for i in range(len(leaves))])
+    results, result_structure = jax.tree.flatten(jax.eval_shape(function, *args))
+    out = jax.tree.unflatten(result_structure, [HOST if i in host_results else SRAM for i in range(len(results))])
+    return jax.jit(function, in_shardings=shardings, out_shardings=out), leaves, shardings
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name):
+    function, args, _, host_results = PROGRAMS[name]
+    jitted, leaves, shardings = lowered(name)
+    expected = on_cpu(function, args)
+    results = jax.tree.leaves(jitted(*jax.device_put(args, shardings)))
+    for position, (actual, wanted) in enumerate(zip(results, expected, strict=True)):
+        assert actual.sharding.memory_kind == ("pinned_host" if position in host_results else "device")
+        close(np.asarray(actual), wanted, rtol=1e-4)
+    program = str(jitted.lower(*args).compiler_ir("stablehlo")).encode()
+    executable = compiler.compile(program, "mlir", b"", "ipu2:8")
+    for mode in ("fast", "tile"):
+        for raw, wanted in zip(_ipu.run(executable, [a.tobytes() for a in leaves], mode), expected, strict=True):
+            close(np.frombuffer(raw, wanted.dtype).reshape(wanted.shape), wanted, rtol=1e-4)
+
+
+def moved_by(call):
+    """Bytes moved between host and tiles by a call: to the device, from the device."""
+    before = jax_ipu.counters(ipu)
+    jax.block_until_ready(call())
+    after = jax_ipu.counters(ipu)
+    return after.h2d_bytes - before.h2d_bytes, after.d2h_bytes - before.d2h_bytes
+
+
+# Name -> bytes to and from the IPU, of what the schedule of the program needs.
+W, H = WEIGHTS.nbytes, X.nbytes
+MOVED = {
+    "layers": (W + H, H),
+    # Weights for forward, backward and update, momentum and gradients; gradients, weights, momentum, and the loss.
+    "training": (5 * W + H, 3 * W + 4),
+    "optimiser": (3 * W + H, 3 * W),
+    "offload in a scan": (W + H + LAYERS * H, W + LAYERS * H),
+    "rows by index": (4 + FLOATS.nbytes // 6 * 5, FLOATS.nbytes // 6 * 5),
+    "reverse": (6 * 16, 6 * 16 + 16),
+    "read again": (H + LAYERS * H, LAYERS * H + H),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_moves_what_the_schedule_needs(name):
+    _, args, _, _ = PROGRAMS[name]
+    jitted, _, shardings = lowered(name)
+    arguments = jax.device_put(args, shardings)
+    jax.block_until_ready(arguments)
+    assert moved_by(lambda: jitted(*arguments)) == MOVED[name]
+
+
+def compiled(function, shapes, hosts, tiles=64, **options):
+    """The executable for f32 arguments of these shapes, those of `hosts` in host memory."""
+    arguments = [
+        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=HOST if i in hosts else SRAM)
+        for i, shape in enumerate(shapes)
+    ]
+    program = jax.jit(function, **options).lower(*arguments).compiler_ir("stablehlo")
+    return compiler.compile(str(program).encode(), "mlir", b"", f"ipu2:{tiles}")
+
+
+def test_layers_larger_than_the_memory_fit():
+    """64 tiles have 39 MiB."""
+    assert compiled(layers, [(512, 256, 256), (8, 256)], {0}).memory.total_bytes < 8 << 20
+    with pytest.raises(Exception, match="out of IPU memory"):
+        compiled(layers, [(512, 256, 256), (8, 256)], set())
+
+
+def test_training_of_layers_larger_than_the_memory_fits():
+    shape = (256, 256, 256)
+    out = (SRAM, HOST, HOST)
+    memory = compiled(train, [shape, shape, (8, 256)], {0, 1}, out_shardings=out).memory
+    # The activations of all layers are 2 MiB.
+    assert memory.total_bytes < 12 << 20
+
+
+def test_state_of_an_optimiser_fits_leaf_by_leaf():
+    """Parameters are half of the memory, the state of the optimiser as much again as the memory."""
+    leaves, shape = 20, (512, 512)
+
+    def step(*arrays):
+        return adam(arrays[:leaves], arrays[leaves : 2 * leaves], arrays[2 * leaves : 3 * leaves], arrays[-1])
+
+    shapes = [*[shape] * (3 * leaves), (8, 512)]
+    hosts = set(range(leaves, 3 * leaves))
+    out = tuple((sharding,) * leaves for sharding in (SRAM, HOST, HOST))
+    options = {"out_shardings": out, "donate_argnums": tuple(range(3 * leaves))}
+    compiled(step, shapes, hosts, **options)
+    with pytest.raises(Exception, match="out of IPU memory"):
+        compiled(step, shapes, set(), **options)
+
+
+def test_an_executable_with_values_in_host_memory_is_serialised():
+    from jax.experimental import serialize_executable
+
+    jitted, _, shardings = lowered("training")
+    _, args, _, _ = PROGRAMS["training"]
+    payload, in_tree, out_tree = serialize_executable.serialize(jitted.lower(*args).compile())
+    loaded = serialize_executable.deserialize_and_load(
+        payload, in_tree, out_tree, backend="ipu", execution_devices=[ipu]
+    )
+    for actual, wanted in zip(loaded(*jax.device_put(args, shardings)), on_cpu(train, args), strict=True):
+        close(np.asarray(actual), wanted, rtol=1e-4)
+
+
+def test_an_array_of_another_layout_is_read_whole():
+    transposed = Format(Layout((2, 1, 0)), HOST)
+    weights = jax.device_put(WEIGHTS, transposed)
+    close(np.asarray(jax.jit(layers)(weights, jax.device_put(X, SRAM))), on_cpu(layers, (WEIGHTS, X))[0], rtol=1e-4)
+
+
+def test_the_argument_is_not_written():
+    """A donated state that is updated row by row has a buffer of its own."""
+    jitted = jax.jit(train, donate_argnums=(0, 1), out_shardings=(SRAM, HOST, HOST))
+    momentum = array(*WEIGHTS.shape)
+    state = jax.device_put((WEIGHTS, momentum), HOST)
+    expected = WEIGHTS, momentum
+    for _ in range(3):
+        _, *state = jitted(*state, jax.device_put(X, SRAM))
+        _, *expected = on_cpu(train, (*expected, X))
+        for actual, wanted in zip(state, expected, strict=True):
+            close(np.asarray(actual), wanted, rtol=1e-4)
+
+
+def test_estimate_counts_what_moves():
+    arguments = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=s) for a, s in ((WEIGHTS, HOST), (X, SRAM))]
+    assert jax_ipu.estimate(layers, *arguments).host_bytes_in == W + H
