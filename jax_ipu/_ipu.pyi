@@ -666,7 +666,7 @@ class Executable:
     A compiled program as plain data. Every field is a keyword argument; Error(INVALID_ARGUMENT) where they do not fit together.
     """
 
-    def __init__(self, *, name: str = '', fingerprint: str = '', target: str = '', num_replicas: int = 1, num_partitions: int = 1, inputs: _Sequence[InputSpec] = (), outputs: _Sequence[OutputSpec] = (), poplar_executable: bytes = b'', host_callbacks: _Sequence[HostCallbackSpec] = (), ffi_calls: _Sequence[FfiCallSpec] = (), main_program: int = 0, mlir: bytes = b'', cost: CostReport = ..., memory: MemoryReport = ...) -> None: ...
+    def __init__(self, *, name: str = '', fingerprint: str = '', target: str = '', num_replicas: int = 1, num_partitions: int = 1, inputs: _Sequence[InputSpec] = (), outputs: _Sequence[OutputSpec] = (), poplar_executable: bytes = b'', host_callbacks: _Sequence[HostCallbackSpec] = (), ffi_calls: _Sequence[FfiCallSpec] = (), main_program: int = 0, communicates: bool = False, mlir: bytes = b'', cost: CostReport = ..., memory: MemoryReport = ...) -> None: ...
 
     @property
     def name(self) -> str: ...
@@ -700,6 +700,9 @@ class Executable:
 
     @property
     def main_program(self) -> int: ...
+
+    @property
+    def communicates(self) -> bool: ...
 
     @property
     def mlir(self) -> bytes: ...
@@ -1736,6 +1739,9 @@ class CompiledGraph:
     def cost(self) -> CostReport: ...
 
     def memory(self) -> MemoryReport: ...
+
+    def communicates(self, program: int) -> bool:
+        """Whether the replicas communicate in this program."""
 
     def report(self) -> DeviceReport:
         """

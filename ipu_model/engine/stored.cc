@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "core/replica_operation.h"
 #include "core/serialise.h"
 #include "engine/compiled_program.h"
 #include "engine/serialised_program.h"
@@ -31,7 +32,7 @@ class Uses {
     }
   }
   ProgramInterface::Program Take() const {
-    return {{streams_.begin(), streams_.end()}, {variables_.begin(), variables_.end()}};
+    return {{streams_.begin(), streams_.end()}, {variables_.begin(), variables_.end()}, communicates_};
   }
 
  private:
@@ -41,6 +42,7 @@ class Uses {
       if (own_streams_.count(node.stream) == 0) streams_.insert(node.stream);
     }
     if (node.operation == nullptr) return;
+    communicates_ |= dynamic_cast<const ReplicaOperation*>(node.operation.get()) != nullptr;
     AddViews(node.operation->inputs);
     AddViews(node.operation->outputs);
   }
@@ -50,6 +52,7 @@ class Uses {
 
   const std::set<std::uint32_t>& own_streams_;  // of host functions: the engine connects them
   std::set<std::uint32_t> streams_, variables_;
+  bool communicates_ = false;
 };
 
 std::uint64_t BytesOf(const Stream& stream) {

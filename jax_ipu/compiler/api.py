@@ -115,6 +115,7 @@ def compile(
         ],
         outputs=[_ipu.OutputSpec(**fields, **own) for fields, own in zip(signature.outputs(), outputs, strict=True)],
         main_program=0,
+        communicates=compiled.communicates(0),
         mlir=shown_program(module),
         cost=_cost(module, compiled),
         memory=_memory(signature, compiled),

@@ -282,6 +282,12 @@ void BindCompile(nb::module_& module) {
       .def("cost", &CompiledGraph::Cost)
       .def("memory", &CompiledGraph::Memory)
       .def(
+          "communicates",
+          [](const CompiledGraph& self, unsigned program) {
+            return ipu_model::InterfaceOf(self.executable)->programs.at(program).communicates;
+          },
+          nb::arg("program"), "Whether the replicas communicate in this program.")
+      .def(
           "report", [](const CompiledGraph& self) { return ipu_model::ReportOf(self.executable); },
           "What the IPU model knows of the program; its fields are explained in ipu_model/Model.hpp.")
       .def(

@@ -42,7 +42,7 @@ std::vector<std::vector<int>> AssignDevices(const ClientState& client, const Com
 // lacks the transport.
 std::shared_ptr<RemoteLaunch> Join(const ClientState& client, const Executable& executable,
                                    std::vector<RemoteLaunch::Place> places) {
-  if (executable.has_collectives()) {
+  if (executable.communicates) {
     for (const RemoteLaunch::Place& place : places) {
       const Process& process = client.processes.all[static_cast<std::size_t>(place.process)];
       if (process.missing_transport.empty()) continue;

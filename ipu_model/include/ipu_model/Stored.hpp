@@ -46,6 +46,7 @@ struct ProgramInterface {
   struct Program {
     std::vector<std::uint32_t> streams;    // indices; without those of host functions
     std::vector<std::uint32_t> variables;  // ids, which are only compared
+    bool communicates = false;             // with other replicas
   };
   std::string architecture;
   unsigned num_tiles = 0, replication_factor = 1;

@@ -62,7 +62,7 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
   std::vector<DeviceRuntime::Results> results;
   const std::uint64_t run_id = Trace::IsActive() ? Trace::NextRunId() : 0;
   const auto replicas = remote ? remote->num_replicas() : static_cast<unsigned>(calls.size());
-  if (calls.empty() || replicas == 1 || !calls[0].program->executable()->has_collectives()) {
+  if (calls.empty() || replicas == 1 || !calls[0].program->executable()->communicates) {
     for (std::size_t r = 0; r < calls.size(); ++r) {
       results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments), run_id));
     }

@@ -224,7 +224,8 @@ struct Executable {
   std::vector<HostCallbackSpec> host_callbacks;
   std::vector<FfiCallSpec> ffi_calls;
   int main_program = 0;
-  std::string mlir;  // optimised program, MLIR bytecode or text, with output sharding attributes
+  bool communicates = false;  // the replicas, in the main program: they must run at the same time
+  std::string mlir;           // optimised program, MLIR bytecode or text, with output sharding attributes
   CostReport cost;
   MemoryReport memory;
 
@@ -241,12 +242,11 @@ struct Executable {
     visit("host_callbacks", self.host_callbacks);
     visit("ffi_calls", self.ffi_calls);
     visit("main_program", self.main_program);
+    visit("communicates", self.communicates);
     visit.Bytes("mlir", self.mlir);
     visit("cost", self.cost);
     visit("memory", self.memory);
   }
-  // Whether its replicas communicate, and so must run at the same time.
-  bool has_collectives() const { return cost.link_bytes > 0; }
   // Whether it calls functions of this process; they may wait for the next action of the program's caller.
   bool calls_host() const { return !host_callbacks.empty() || !ffi_calls.empty(); }
 

@@ -166,6 +166,12 @@ class InterfaceCheck {
     if (numbers_.count(kSeedStream) != 0) of_main.push_back({kSeedStream, &seed, true});
     RemoteBuffers(&of_main);
     Program(e.main_program, "the main program", of_main);
+    for (std::size_t p = 0; p < program_.programs.size(); ++p) {
+      const bool is_main = p == static_cast<std::size_t>(e.main_program);
+      Require(program_.programs[p].communicates == (is_main && e.communicates),
+              is_main ? "its main program communicates otherwise than it declares"
+                      : "a program other than the main program communicates");
+    }
     for (const HostCallbackSpec& callback : e.host_callbacks) {
       HostFunction("callback" + std::to_string(callback.id), callback.input_bytes, callback.output_bytes);
     }

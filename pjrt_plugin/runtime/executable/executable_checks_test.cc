@@ -67,6 +67,18 @@ TEST(RemoteBuffersThatDoNotFitAreRefused) {
   CHECK(Says(program, "no stream 'out0'"));
 }
 
+TEST(OnlyTheMainProgramCommunicatesAndSaysSo) {
+  ProgramInterface program = Interface();
+  program.programs = {{}, {}};
+  program.programs[0].communicates = true;
+  CHECK(Says(program, "its main program communicates otherwise than it declares"));
+  Executable e = Described();
+  e.communicates = true;
+  CHECK(FindProblem(e, program).empty());
+  program.programs[1].communicates = true;
+  CHECK(FindProblem(e, program) == "a program other than the main program communicates");
+}
+
 }  // namespace
 }  // namespace jax_ipu
 
