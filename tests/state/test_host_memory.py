@@ -255,10 +255,19 @@ def test_state_of_an_optimiser_fits_leaf_by_leaf():
     shapes = [*[shape] * (3 * leaves), (8, 512)]
     hosts = set(range(leaves, 3 * leaves))
     out = tuple((sharding,) * leaves for sharding in (SRAM, HOST, HOST))
-    options = {"out_shardings": out, "donate_argnums": tuple(range(3 * leaves))}
+    options = {"out_shardings": out, "donate_argnums": tuple(range(leaves))}
     compiled(step, shapes, hosts, **options)
     with pytest.raises(Exception, match="out of IPU memory"):
         compiled(step, shapes, set(), **options)
+
+
+def test_an_update_is_computed_in_the_storage_of_what_it_read():
+    """One leaf that takes a third of the memory, and its update."""
+    shape = (3400, 1024)
+    decay = lambda m, g: in_host(0.9 * on_device(m) + 0.1 * g)  # noqa: E731
+    compiled(decay, [shape, shape], {0}, out_shardings=HOST)
+    with pytest.raises(Exception, match="out of IPU memory"):
+        compiled(lambda m, g: (decay(m, g), in_host(on_device(m) * 2)), [shape, shape], {0}, out_shardings=HOST)
 
 
 def test_an_executable_with_values_in_host_memory_is_serialised():

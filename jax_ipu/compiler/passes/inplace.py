@@ -1,9 +1,9 @@
 """Decides which ops write over storage that nothing reads afterwards, so that state is updated in place.
 
 Sets attributes of ops: `in_place` (updates of slices, scatter: operand storage becomes the result), `write_over`
-(ipu.map: result index -> block argument whose storage takes that result), `own` (loops and conditionals: which initial
-values give their storage), `state` (conditionals, see `branch_state.py`), and on terminators `through_copy` (results
-that must be copied to a temporary before any state is written).
+(ipu.map: result index -> block argument, or value read from host memory, whose storage takes that result), `own` (loops
+and conditionals: which initial values give their storage), `state` (conditionals, see `branch_state.py`), and on
+terminators `through_copy` (results that must be copied to a temporary before any state is written).
 
 Adds ops "ipu.store": a result that cannot be computed in the storage of its state is copied there as soon as the old
 contents are dead. Copies at the end of the program would keep all such results alive until then.
@@ -183,9 +183,26 @@ class _Analysis:
             taken.add(target)
             self.storage[result] = target
             self.updated[result] = target
+        self.written |= taken
+        for i, result in enumerate(op.results):
+            operand = None if i in over else self._read_for(op, result, index)
+            if operand is not None and operand not in over.values():
+                over[i] = operand
+                self._take_storage(operand, result)
         if over:
             op.attrs["write_over"] = over
-            self.written |= taken
+
+    def _read_for(self, op: Op, result: Value, index: int) -> Value | None:
+        """What the op alone uses of host memory, and the result can lie in; it may be larger than all else."""
+        for operand in op.operands:
+            (root, *others) = self.roots_of(operand)
+            if others or root.op is None or root.op.name != "ipu.host_read" or root in self.storage.values():
+                continue
+            same = operand.shape == result.shape and operand.dtype == result.dtype
+            alone = sum(root in self.roots_of(o) for o in op.operands) == 1 and operand not in self.repeats
+            if same and alone and self._dead_after(operand, index):
+                return operand
+        return None
 
     def _loop(self, op: Op, index: int) -> None:
         body = op.regions[-1]
