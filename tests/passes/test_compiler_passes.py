@@ -547,6 +547,27 @@ def test_schedule_runs_updates_after_their_gradients() -> None:
     assert names(module.main.block) == ["dot_general", "ipu.map", "dot_general", "ipu.map", "return"]
 
 
+def test_schedule_makes_the_scalars_of_updates_early() -> None:
+    """A rate that depends on the step comes last in the program, and is no reason to keep all gradients."""
+    square = "tensor<8x8xf32>"
+    module = module_of(
+        f"""%0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : ({square}, {square}) -> {square}
+           %1 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1] : ({square}, {square}) -> {square}
+           %rate = stablehlo.exponential %step : tensor<f32>
+           %rates = stablehlo.broadcast_in_dim %rate, dims = [] : (tensor<f32>) -> {square}
+           %2 = stablehlo.multiply %0, %rates : {square}
+           %3 = stablehlo.multiply %1, %rates : {square}
+           %4 = stablehlo.subtract %a, %2 : {square}
+           %5 = stablehlo.subtract %b, %3 : {square}
+           return %4, %5, %rate : {square}, {square}, tensor<f32>""",
+        f"(%a: {square}, %b: {square}, %x: {square}, %step: tensor<f32>) -> ({square}, {square}, tensor<f32>)",
+    )
+    pipeline.rewrite(module)
+    schedule.run(module, {0: 0, 1: 1})
+    made = [name for name in names(module.main.block) if name != "broadcast_in_dim"]
+    assert made == ["ipu.map", "dot_general", "ipu.map", "dot_general", "ipu.map", "return"]
+
+
 def test_schedule_runs_an_update_when_the_old_parameter_has_been_read() -> None:
     """The gradient of the weights exists before the product that computes the gradient of the layer's input."""
     square = "tensor<8x8xf32>"

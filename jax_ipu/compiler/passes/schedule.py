@@ -17,6 +17,9 @@ from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 _FEW_USES = 2
 # Smaller results (bytes) do not wait for their reader.
 _LARGE = 1 << 20
+# Values of at most this many bytes are made early, by these ops.
+_SMALL = 64
+_EARLY = frozenset((*VIEWS, "ipu.host_read", "ipu.map"))
 _MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map", "ipu.threefry2x32"))
 _WRITERS = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "while", "ipu.repeat", "ipu.tile_map"))
 
@@ -99,8 +102,9 @@ class _Schedule:
         done: set[Op] = set()
         order: list[Op] = []
         terminator = self.block.terminator
-        for op in self.block.ops:
-            if op in self.postponed:
+        early = self._early()
+        for op in (*early, *self.block.ops):
+            if op in self.postponed and op not in early:
                 continue
             if op not in done and (self._may_wait(op) or self._must_wait(op)):
                 self.postponed.add(op)
@@ -130,6 +134,19 @@ class _Schedule:
                     elif user not in done:
                         self._delay(user)
         return order
+
+    def _early(self) -> dict[Op, None]:
+        """Small values that are made of arguments alone, such as the step of an optimiser: updates wait for them."""
+        early: dict[Op, None] = {}
+        for op in self.block.ops:
+            if op.name not in _EARLY or max(map(size_in_bytes, op.operands), default=0) > _SMALL:
+                continue
+            if op.name not in VIEWS and (max(map(size_in_bytes, op.results)) > _SMALL or self._must_wait(op)):
+                continue
+            producers = [value.op for value in op.operands]
+            if all(p is None or p in early or p.name == "constant" or p not in self.waits for p in producers):
+                early[op] = None
+        return early
 
     def _may_wait(self, op: Op) -> bool:
         if op.name in VIEWS:
