@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Format, Layout
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu import _ipu, compiler
@@ -287,6 +288,16 @@ def test_an_array_of_another_layout_is_read_whole():
     transposed = Format(Layout((2, 1, 0)), HOST)
     weights = jax.device_put(WEIGHTS, transposed)
     close(np.asarray(jax.jit(layers)(weights, jax.device_put(X, SRAM))), on_cpu(layers, (WEIGHTS, X))[0], rtol=1e-4)
+
+
+def test_shards_of_layers_are_read_by_rows():
+    mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("x",))
+    columns = NamedSharding(mesh, P(None, None, "x"), memory_kind="pinned_host")
+    rows = NamedSharding(mesh, P("x"))
+    weights, x = jax.device_put(WEIGHTS, columns), jax.device_put(X, rows)
+    jitted = jax.jit(layers, out_shardings=rows)
+    expected = on_cpu(layers, (WEIGHTS, X))[0]
+    assert moved_by(lambda: close(np.asarray(jitted(weights, x)), expected, rtol=1e-4)) == ((W + H) // 4, H // 4)
 
 
 def test_the_argument_is_not_written():
