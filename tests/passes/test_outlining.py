@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.ir import body_of
@@ -92,6 +94,29 @@ def test_values(function, mode):
     expected = jax.tree.leaves(jax.jit(function, backend="cpu")(*args))
     for a, e in zip(actual, map(np.asarray, expected), strict=True):
         close(np.frombuffer(a, np.float32).reshape(e.shape), e, rtol=1e-4)
+
+
+def test_layers_whose_weights_are_gathered_become_calls():
+    """Each collective has a channel of its own, in a function as little as elsewhere."""
+    mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("x",))
+    cut, batch = NamedSharding(mesh, P("x")), NamedSharding(mesh, P("x", None, None))
+    weights, x = arguments(layers=4)
+    x = np.stack([x, 2 * x, 3 * x, 4 * x])
+
+    def step(weights, x):
+        loss, gradient = jax.value_and_grad(lambda w: (jax.vmap(model, (None, 0))(w, x) ** 2).mean())(weights)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, weights, gradient), loss
+
+    jitted = jax.jit(step, in_shardings=(cut, batch), out_shardings=(cut, None))
+    expected = jax.jit(step)(*jax.device_put((weights, x), jax.devices("cpu")[0]))
+    code = {}
+    for outline in ("always", "never"):
+        program = jitted.lower(weights, x).compile({"ipu_outline": outline})
+        actual = program(*jax.device_put((weights, x), (cut, batch)))
+        for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+            close(np.asarray(a), np.asarray(e), rtol=1e-3)
+        code[outline] = program.memory_analysis().generated_code_size_in_bytes
+    assert code["always"] < code["never"]
 
 
 def test_layers_that_differ_stay():

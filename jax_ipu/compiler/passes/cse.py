@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from jax_ipu.compiler.expression import ScalarProgram
@@ -28,9 +29,9 @@ def _key(op: Op) -> Any:
     return (op.name, operands, attrs, _region_keys(op))
 
 
-def structure_key(op: Op) -> Any:
-    """A key that is equal for ops that differ in their operands only."""
-    attrs = tuple((k, _hashable(v)) for k, v in op.attrs.items())
+def structure_key(op: Op, ignored: Set[str] = frozenset()) -> Any:
+    """A key that is equal for ops that differ in their operands, and in the attributes `ignored`, only."""
+    attrs = tuple((k, _hashable(v)) for k, v in op.attrs.items() if k not in ignored)
     types = tuple(tuple((v.shape, v.dtype) for v in values) for values in (op.operands, op.results))
     return (op.name, types, attrs, _region_keys(op))
 

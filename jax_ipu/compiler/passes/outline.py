@@ -15,6 +15,8 @@ from jax_ipu.compiler.passes.cse import structure_key
 MIN_CALLS = 3
 # A run must contain one of these: otherwise the copies cost more than the function saves.
 _HEAVY = frozenset(("dot_general", "convolution"))
+# Attributes that only tell collectives apart: in a function, one is called several times.
+_NUMBER_OF_ONE = frozenset(("channel_handle",))
 _NEVER = frozenset(("while", "if", "case", "ipu.repeat", "ipu.random_bits", "rng_bit_generator", "rng"))
 # Bytes of code and vertex state of an op and of a large copy, summed over all tiles of an IPU, as the IPU model reports
 # them for a training step of GPT-2. A copy on few tiles has less.
@@ -83,7 +85,7 @@ def _keys(ops: list[Op]) -> list[int]:
     numbers: dict[Any, int] = {}
     keys = []
     for op in ops:
-        own: Any = id(op) if _stays(op) else structure_key(op)
+        own: Any = id(op) if _stays(op) else structure_key(op, _NUMBER_OF_ONE)
         keys.append(numbers.setdefault(own, len(numbers)))
     return keys
 
