@@ -62,20 +62,27 @@ def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
     }
 
 
-def logits(params: Params, tokens: Array, config: Config) -> Array:
-    """Returns the next token's scores after each of int[batch, length]: float32 [batch, length, vocabulary]."""
+def logits(params: Params, tokens: Array, config: Config, recompute: bool = False) -> Array:
+    """Returns the next token's scores after each of int[batch, length]: float32 [batch, length, vocabulary].
+
+    `recompute`: the backward pass computes the values inside the layers again, in place of keeping them.
+    """
     length = tokens.shape[1]
     x = params["tokens"][tokens] + params["positions"][:length]
     mask = np.tril(np.ones((length, length), bool))
-    for layer in params["layers"]:
+
+    def one(layer: Params, x: Array) -> Array:
         q, k, v = _queries_keys_values(layer, x, config.heads)
-        x = _rest_of_layer(layer, x, _attention(q, k, v, mask))
+        return _rest_of_layer(layer, x, _attention(q, k, v, mask))
+
+    for layer in params["layers"]:
+        x = jax.checkpoint(one)(layer, x) if recompute else one(layer, x)
     return _scores(params, x)
 
 
-def loss(params: Params, tokens: Array, config: Config) -> Array:
+def loss(params: Params, tokens: Array, config: Config, recompute: bool = False) -> Array:
     """Returns the mean cross entropy of the next tokens of int[batch, length + 1], in nats; a float32 scalar."""
-    scores = logits(params, tokens[:, :-1], config)
+    scores = logits(params, tokens[:, :-1], config, recompute)
     chosen = jnp.take_along_axis(scores, tokens[:, 1:, None], axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(scores, axis=-1) - chosen)
 

@@ -44,6 +44,16 @@ def test_full_size_fits_and_spends_little_on_tables(name, build, precision, ipus
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize(("ipus", "cut_batch"), [(4, True), (8, False)])
+def test_gpt2_trains_in_float32_with_its_state_cut_over_the_ipus(ipus, cut_batch) -> None:
+    """Layers become functions, as their collectives differ in their channels only."""
+    training = language.gpt((), np.float32, 128, batch=4, recompute=True)
+    step, _ = language.jitted(training, jax.devices("ipu")[:ipus], cut_batch)
+    estimate = jax_ipu.estimate(step, training.state, *training.batch, target="ipu2", num_ipus=ipus)
+    assert estimate.fits, estimate.reason
+
+
+@pytest.mark.nightly
 def test_bert_base_trains_on_one_ipu_with_its_moments_in_host_memory() -> None:
     """In float32: 418 MiB of weights in SRAM, and twice as much that is on the tiles one leaf at a time."""
     import optax

@@ -32,7 +32,7 @@ class Training(NamedTuple):
     watched: Callable[[Any], Any]
 
 
-def gpt(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
+def gpt(size: Any, dtype: Any, length: int, batch: int = 1, recompute: bool = False) -> Training:
     """A training step of GPT-2 with the sizes `size`, a tuple like model.Config."""
     import model
 
@@ -44,7 +44,7 @@ def gpt(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
         return np.asarray(params["tokens"])[tokens[0, :8]], *kernels, params["norm"]["bias"]
 
     params = model.init(0, config, dtype)
-    return _training(partial(model.loss, config=config), params, (tokens,), watched)
+    return _training(partial(model.loss, config=config, recompute=recompute), params, (tokens,), watched)
 
 
 def bert(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
@@ -93,8 +93,8 @@ def _training(loss: Callable[..., Any], params: Any, batch: Any, watched: Callab
     return Training(adamw, (params, moments), batch, lambda state: watched(state[0]))
 
 
-def jitted(training: Training, devices: list[Any]) -> tuple[Any, Any]:
-    """The jitted step for these devices, and the shardings of the state."""
+def jitted(training: Training, devices: list[Any], cut_batch: bool = False) -> tuple[Any, Any]:
+    """The jitted step for these devices, and the shardings of the state; `cut_batch`: batches are cut over them too."""
     import jax
     from jax.sharding import Mesh, NamedSharding
     from jax.sharding import PartitionSpec as P
@@ -108,7 +108,7 @@ def jitted(training: Training, devices: list[Any]) -> tuple[Any, Any]:
 
     shardings = jax.tree.map(sharding, training.state)
     whole = NamedSharding(mesh, P())
-    inputs = (shardings, *[whole] * len(training.batch))
+    inputs = (shardings, *[NamedSharding(mesh, P("model")) if cut_batch else whole] * len(training.batch))
     return jax.jit(training.step, donate_argnums=0, in_shardings=inputs, out_shardings=(shardings, whole)), shardings
 
 
