@@ -61,7 +61,7 @@ def cpu_jit(function):
 
 # A reference runs once: unoptimised code takes two thirds of the time to compile.
 _QUICK = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
-# Programs for the CPU, by their text, arguments and XLA's options: each mode makes the same one, often of a new function.
+# Programs for the CPU, by text, arguments and XLA's options: each mode makes the same one, often of a new function.
 _cpu_executables: collections.OrderedDict[tuple, jax.stages.Compiled] = collections.OrderedDict()
 
 
