@@ -31,8 +31,9 @@ if(NOT IPU_MODEL_AVX512)
   target_compile_definitions(jax_ipu_options INTERFACE IPU_MODEL_WITHOUT_AVX512 avx512=avx2)
 endif()
 if(JAX_IPU_SANITIZE)
+  # Without -g: a report names functions, and lines take a tenth of the time to compile.
   target_compile_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE} -fno-omit-frame-pointer
-                                                   -fno-sanitize-recover=all -g1)
+                                                   -fno-sanitize-recover=all)
   target_link_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE})
 endif()
 

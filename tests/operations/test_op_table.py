@@ -9,7 +9,7 @@ import pytest
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.errors import UNIMPLEMENTED
-from support.modes import MODES, array, close, run_ipu
+from support.modes import MODES, array, close, on_cpu, run_ipu
 from support.op_table import NARROW_INTEGER, ROWS, STORED_FLOAT, Row, codelet_types
 
 # A few tiles suffice to test the mapping; large tensors need all of them.
@@ -83,7 +83,7 @@ def _expected(index: int, dtypes: tuple[str, ...], large: bool, everything: bool
     def program(made):
         return {dtype: [jax.tree.leaves(row.function(*a)) for a in calls] for dtype, calls in made.items()}
 
-    results = jax.jit(program, backend="cpu")(made)
+    results = on_cpu(program, (made,))
     of_types = {dtype: _of_calls(row, dtype, calls[dtype], results[dtype]) for dtype in made}
     of_types |= {dtype: _product(row, calls[dtype]) for dtype in dtypes if dtype not in made}
     return [(calls[dtype], of_types[dtype]) for dtype in dtypes]
