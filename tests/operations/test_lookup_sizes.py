@@ -50,15 +50,16 @@ def test_lookups_fit_and_cost_the_same_for_each_row(shape, dtype):
 @each_mode
 @pytest.mark.parametrize("count", [6_000, 20_001])
 def test_values_of_lookups_in_steps(mode, count):
-    shapes = jax.ShapeDtypeStruct((10_000, 2), np.float32), jax.ShapeDtypeStruct((count,), np.int32)
+    # A tile can copy less than half of the table, so there are partial results.
+    shapes = jax.ShapeDtypeStruct((40_000, 2), np.float32), jax.ShapeDtypeStruct((count,), np.int32)
     assert estimate(lookup, *shapes, target="ipu2:8").sync_cycles > 2 * SYNC
-    indices = np.random.default_rng(count).integers(-10_000, 10_000, count).astype(np.int32)
-    check(lookup, array(10_000, 2), indices, mode=mode)
+    indices = np.random.default_rng(count).integers(-40_000, 40_000, count).astype(np.int32)
+    check(lookup, array(40_000, 2), indices, mode=mode)
 
 
 def test_values_of_steps_whose_rows_are_cut_over_the_tiles():
     """The positions of a step are cut over the tiles, and the last step has fewer."""
-    shape, count = (100_000, 16), 10_001
+    shape, count = (100_000, 16), 40_001
     cost = estimate(lookup, jax.ShapeDtypeStruct(shape, np.float32), jax.ShapeDtypeStruct((count,), np.int32))
     # More than one step, and a tile sees half of the rows at most: 19 cycles for each.
     assert cost.sync_cycles > 2 * SYNC and cost.cycles < 10 * count

@@ -17,8 +17,8 @@ namespace {
 
 // Factor between successive cuts of the longest indexed dimension that are tried for operands mapped anew.
 constexpr std::int64_t kSplitStep = 4;
-// A lookup in place may take this many times the cycles of a lookup in a large copy.
-constexpr double kPriceOfCopy = 8;
+// Tiles that share a bus may receive the same part of a copied operand, so its bytes count a little less.
+constexpr double kShareOfCopy = 0.9;
 
 // The bytes of a tile's memory for one operand of a vertex, for the buffers of a step, and the most steps.
 std::int64_t OperandBudget(const GatherProblem& p, const TargetModel& target) {
@@ -273,7 +273,7 @@ double CyclesOf(const GatherProblem& p, const TargetModel& target, const GatherD
   // The cost of wraps is left out: it is small, and the same for all divisions.
   double cycles = static_cast<double>(SliceCycles(target, p.type, n.rows, n.window, 0)) + target.sync_cycles;
   double bytes = static_cast<double>(n.rows) * index_bytes;
-  if (!division.in_place) bytes += static_cast<double>(n.operand) * size;
+  if (!division.in_place) bytes += kShareOfCopy * static_cast<double>(n.operand) * size;
   if (!division.split.empty()) {
     const std::int64_t elements = ResultOfStep(p, division, division.chunk);
     const std::int64_t rows = CeilDivide(elements, std::max<std::int64_t>(1, n.window));
@@ -328,29 +328,25 @@ std::vector<int> WalkedDims(const GatherProblem& p) {
 
 namespace {
 
+struct Choice {
+  GatherDivision division;
+  double cycles = std::numeric_limits<double>::max();
+  bool fits = false;  // whether buffers and a copy of the operand are within their limits
+};
+
 // Returns the cheapest of the divisions that copy the operand.
-GatherDivision ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
-                               double* best_cycles) {
+Choice ChooseOwnDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
   std::int64_t rows = 1;
   for (int b = 0; b < p.window.batch_rank; ++b)
     rows *= p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
-  const auto size = static_cast<std::int64_t>(SizeOf(p.type));
-  GatherDivision best;
-  bool best_fits = false;
-  *best_cycles = std::numeric_limits<double>::max();
+  Choice best;
   for (std::int64_t parts = 1;; parts = std::min<std::int64_t>(2 * parts, num_tiles)) {
     for (std::int64_t factor = 1;; factor *= kSplitStep) {
       GatherDivision division;
       if (!DivisionOfItsOwn(p, target, num_tiles, parts, factor, &division)) break;
       const bool fits = ChooseChunk(p, target, &division);
-      const bool large =
-          AmountsOf(p, division, division.chunk).operand * size > StepBudget(target.bytes_per_tile);
-      const double cycles = (large ? kPriceOfCopy : 1) * CyclesOf(p, target, division);
-      if (fits != best_fits ? fits : cycles < *best_cycles) {
-        *best_cycles = cycles;
-        best_fits = fits;
-        best = std::move(division);
-      }
+      const double cycles = CyclesOf(p, target, division);
+      if (fits != best.fits ? fits : cycles < best.cycles) best = {std::move(division), cycles, fits};
     }
     if (parts >= std::min<std::int64_t>(num_tiles, std::max<std::int64_t>(rows, 1))) break;
   }
@@ -360,14 +356,14 @@ GatherDivision ChooseOwnLayout(const GatherProblem& p, const TargetModel& target
 }  // namespace
 
 GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
-  double cycles = 0;
-  GatherDivision own = ChooseOwnLayout(p, target, num_tiles, &cycles), in_place;
-  if (!DivisionInPlace(p, num_tiles, &in_place)) return own;
-  ChooseChunk(p, target, &in_place);
+  const Choice own = ChooseOwnDivision(p, target, num_tiles);
+  GatherDivision in_place;
+  if (!DivisionInPlace(p, num_tiles, &in_place)) return own.division;
+  if (ChooseChunk(p, target, &in_place) && !own.fits) return in_place;
   const std::int64_t copied =
-      AmountsOf(p, own, own.chunk).operand * static_cast<std::int64_t>(SizeOf(p.type));
+      AmountsOf(p, own.division, own.division.chunk).operand * static_cast<std::int64_t>(SizeOf(p.type));
   if (p.buffer_limit > 0 && copied > p.buffer_limit / 2) return in_place;
-  return CyclesOf(p, target, in_place) <= cycles ? in_place : own;
+  return CyclesOf(p, target, in_place) <= own.cycles ? in_place : own.division;
 }
 
 Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
@@ -379,8 +375,8 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
     indexed[d] = Indexed(p, d);
     if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
   }
-  double own_cycles = 0, best_cycles = std::numeric_limits<double>::max();
-  ChooseOwnLayout(p, target, num_tiles, &own_cycles);
+  const double own_cycles = ChooseOwnDivision(p, target, num_tiles).cycles;
+  double best_cycles = std::numeric_limits<double>::max();
   Partition best;
   bool best_fits = false;
   // Fewer tiles for the dimensions that are not indexed leave more tiles for the indexed ones.

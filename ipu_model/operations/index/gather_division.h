@@ -50,8 +50,8 @@ bool Indexed(const GatherProblem& p, std::size_t d);
 // Returns, per batch dimension, the operand dimension that it is paired with, or -1.
 std::vector<int> WalkedDims(const GatherProblem& p);
 
-// Returns the division with the fewest cycles. If a tile holds much of the operand, prefers a lookup in place
-// unless it is many times slower, because a copy would need as much memory again.
+// Returns the division with the fewest cycles of those whose buffers and copy of the operand are within their
+// limits.
 GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
 // Returns the best placement of an operand that is still to be created, for the lookup and for passes over
