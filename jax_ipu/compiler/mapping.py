@@ -24,7 +24,7 @@ _LOOPS = frozenset(("while", "ipu.repeat"))
 # The most bytes of a small argument, and the fewest bytes that the linear mapping puts on a tile.
 _SMALL = 32 * 1024
 _BYTES_ON_TILE = 128
-_UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
+UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
 
 
 # What is equal for demands of one layout: the op, the number of its operand, the views up to it.
@@ -76,6 +76,11 @@ _PRODUCTS = 3  # the priority of products and convolutions
 _LOOKUPS = _PRIORITY["gather"]
 # Tables of fewer bytes take what the product demands: compared layouts cost compile time.
 _LARGE_TABLE = 1 << 20
+# Likewise: smaller states lie as a slice demands.
+_LARGE_STATE = 1 << 18
+# Ops that go over all elements.
+PASSES = frozenset(("ipu.map", "reduce", "reduce_window", "concatenate", "pad", "sort"))
+VIEWS = frozenset(("transpose", "reshape", "slice", "reverse", "broadcast_in_dim", "optimization_barrier"))
 
 
 @dataclass
@@ -93,10 +98,25 @@ class Rivals:
     products: int = 0
 
 
+@dataclass(eq=False)
+class Slices:
+    """Slices and lookups that decide the layout of values over which other ops go as a whole.
+
+    Attributes:
+        keys: the demands of that layout.
+        lookups: each slice, update, gather and scatter in such a value, and how often it runs.
+        passes: each elementwise op and reduction of a whole value, and how often it runs.
+    """
+
+    keys: set[DemandKey] = field(default_factory=set)
+    lookups: dict[Op, int] = field(default_factory=dict)
+    passes: dict[Op, int] = field(default_factory=dict)
+
+
 class MappingPlan:
     """The demand that decides the mapping of each value; values without one are mapped linearly."""
 
-    __slots__ = ("demands", "first_tiles", "partners", "preferred", "rivals")
+    __slots__ = ("demands", "first_tiles", "partners", "preferred", "rivals", "slices")
 
     def __init__(
         self,
@@ -104,12 +124,15 @@ class MappingPlan:
         partners: dict[Value, Value],
         first_tiles: dict[Value, int],
         rivals: dict[DemandKey, Rivals],
+        slices: list[Slices],
     ) -> None:
         self.demands = demands
         # Key of the demand of a product for a large table -> the lookups that would have it otherwise, and the demand
         # that costs fewest cycles, once the lowering has tried them.
         self.rivals = rivals
-        self.preferred: dict[DemandKey, Demand] = {}
+        self.preferred: dict[DemandKey, Demand | None] = {}
+        # Slices whose demand the lowering may leave out: `preferred` is None for these.
+        self.slices = slices
         # First tile of values that are mapped linearly; tile 0 for others.
         self.first_tiles = first_tiles
         # Result of a product -> the argument that it updates, whose mapping the result takes.
@@ -118,8 +141,11 @@ class MappingPlan:
     @property
     def has_slices(self) -> bool:
         """Whether a slice, update, gather or scatter decides the mapping of a value."""
-        settled = any(demand.key() != key for key, demand in self.preferred.items())
-        return settled or any(demand.priority < _PRODUCTS for demand in self.demands.values())
+        settled = any(demand is not None and demand.key() != key for key, demand in self.preferred.items())
+        return settled or any(
+            demand.priority < _PRODUCTS and self.preferred.get(demand.key(), demand) is not None
+            for demand in self.demands.values()
+        )
 
     def demand(self, value: Value) -> Demand | None:
         """The demand that decides the mapping of the value."""
@@ -161,14 +187,57 @@ def plan(module: Module, mode: str) -> MappingPlan:
         if demands:
             # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
             _visit(module.main.block, demands, partners, least)
-    rivals = _rivals(module.main.block, demands) if mode == "demand" else {}
-    return MappingPlan(demands, partners, _first_tiles(module.main.block, demands), rivals)
+    runs = dict(_runs(module.main.block, 1)) if mode == "demand" and demands else {}
+    first_tiles = _first_tiles(module.main.block, demands)
+    return MappingPlan(demands, partners, first_tiles, _rivals(runs, demands), _slices(runs, demands))
 
 
-def _rivals(block: Block, demands: dict[Value, Demand]) -> dict[DemandKey, Rivals]:
+def _slices(runs: dict[Op, int], demands: dict[Value, Demand]) -> list[Slices]:
+    """The slices whose demand may cost more in other ops than it saves, in large values.
+
+    Values that one op goes over together are decided together.
+    """
+    found: dict[tuple[Op, int], Slices] = {}
+    for op, times in runs.items():
+        slices: Slices | None = None
+        for demand in [demands[v] for v in _as_whole(op) if v in demands]:
+            if demand.priority < _PRODUCTS:
+                own = found.setdefault((demand.op, demand.operand), Slices())
+                own.keys.add(demand.key())
+                slices = own if slices is None or slices is own else _joined(found, slices, own)
+        if slices is not None:
+            (slices.passes if op.name in PASSES else slices.lookups)[op] = times
+    return [slices for slices in dict.fromkeys(found.values()) if slices.passes and slices.lookups]
+
+
+def _joined(found: dict[tuple[Op, int], Slices], one: Slices, other: Slices) -> Slices:
+    one.keys |= other.keys
+    one.lookups.update(other.lookups)
+    one.passes.update(other.passes)
+    found.update({key: one for key, slices in found.items() if slices is other})
+    return one
+
+
+def _as_whole(op: Op) -> list[Value]:
+    """The values that lie alike if `op` is to be fast: none for ops that need no layout."""
+    if op.name in PASSES:
+        operands = [_viewed(o) for o in op.operands if size_in_bytes(o) >= _LARGE_STATE]
+        return [v for v in (*operands, *op.results) if size_in_bytes(v) >= _LARGE_STATE]
+    if _PRIORITY.get(op.name, _PRODUCTS) >= _PRODUCTS:
+        return []
+    values = [op.operands[0], *(op.results if op.name in UPDATES else ())]
+    return [v for v in values if size_in_bytes(v) >= _LARGE_STATE]
+
+
+def _viewed(value: Value) -> Value:
+    while value.op is not None and value.op.name in VIEWS:
+        value = value.op.operands[0]
+    return value
+
+
+def _rivals(runs: dict[Op, int], demands: dict[Value, Demand]) -> dict[DemandKey, Rivals]:
     """The lookups in large tables of which a product demands the layout."""
     rivals: dict[DemandKey, Rivals] = {}
-    runs = dict(_runs(block, 1))
     for op, times in runs.items():
         if _PRIORITY.get(op.name) != _LOOKUPS or size_in_bytes(op.operands[0]) < _LARGE_TABLE:
             continue
@@ -229,9 +298,9 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
             operands = 2 if priority == _PRODUCTS else len(op.results) if name == "scatter" else 1
             for i in range(min(operands, len(op.operands))):
                 _want(demands, op.operands[i], Demand(op, i, priority))
-            if name in _UPDATES:
+            if name in UPDATES:
                 _keep_place(op, demands, partners)
-        elif name in _UPDATES:
+        elif name in UPDATES:
             _keep_place(op, demands, partners)
         elif name == "ipu.tile_map":
             for i in range(len(op.operands)):

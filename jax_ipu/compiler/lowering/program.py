@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Op, Value
-from jax_ipu.compiler.lowering import rivals
+from jax_ipu.compiler.lowering import rivals, spread
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
@@ -88,7 +88,11 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         planning = settings.planning()
         return Context(graph, LOWERINGS, CREATORS, mapping, planning, plans, *replicas, target.num_tiles)
 
-    rivals.settle(program.mapping, target, lambda: context_for(MappingPlan({}, {}, {}, {})))
+    def trial() -> Context:
+        return context_for(MappingPlan({}, {}, {}, {}, []))
+
+    rivals.settle(program.mapping, target, trial)
+    spread.settle(program.mapping, trial)
     context = context_for(program.mapping)
     graph = context.graph
     if any(op.name == "ipu.random_bits" for op in block.walk()):

@@ -2,7 +2,7 @@
 
 A lookup works in any layout, and a product rearranges a table that does not lie as it demands. Both are tried: the
 lookups in each layout, and the copy from one layout into the other, in graphs of their own. The cycles of the model
-decide.
+decide. `spread.py` does the same for slices and elementwise ops.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.ir import Op, size_in_bytes
+from jax_ipu.compiler.ir import Op, Value, size_in_bytes
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.mapping import Demand, MappingPlan, Rivals
 
@@ -34,9 +34,17 @@ def settle(mapping: MappingPlan, target: _ipu.Target, trial: Callable[[], Contex
             mapping.preferred[rivals.product.key()] = _cheapest(rivals, trial)
 
 
+def variable_for(context: Context, layout: Demand | None, value: Value) -> _ipu.Tensor:
+    """A variable of the value's type in this layout; spread over all tiles for None."""
+    table = None if layout is None else context.create(layout, "table")
+    if table is None:
+        return context.variable(value.dtype, value.shape, "table")
+    return table if table.dtype == value.dtype else context.graph.clone_as(value.dtype, table, "table")
+
+
 def _cheapest(rivals: Rivals, trial: Callable[[], Context]) -> Demand:
     def lookups(layout: Demand) -> int:
-        return sum(times * _cycles_of_lookup(trial(), layout, op) for op, times in rivals.lookups.items())
+        return sum(times * cycles_of_lookup(trial(), layout, op) for op, times in rivals.lookups.items())
 
     best, least = rivals.product, lookups(rivals.product)
     for op in rivals.lookups:
@@ -49,14 +57,14 @@ def _cheapest(rivals: Rivals, trial: Callable[[], Context]) -> Demand:
     return best
 
 
-def _cycles_of_lookup(context: Context, layout: Demand, lookup: Op) -> int:
-    """Cycles of a gather or scatter in a table of this layout; the context is used up."""
-    table = context.create(layout, "table")
-    if table is None:
+def cycles_of_lookup(context: Context, layout: Demand | None, lookup: Op) -> int:
+    """Cycles of a slice, gather or scatter in a table of this layout; None: spread. The context is used up."""
+    if layout is not None and context.create(layout, "table") is None:
         return _NEVER
-    if table.dtype != lookup.operands[0].dtype:
-        table = context.graph.clone_as(lookup.operands[0].dtype, table, "table")
-    context.tensors[lookup.operands[0]] = table
+    # A scatter may have several states, which lie alike.
+    tables = lookup.operands[: len(lookup.results)] if lookup.name == "scatter" else lookup.operands[:1]
+    for table in tables:
+        context.tensors[table] = variable_for(context, layout, table)
     for operand in lookup.operands[1:]:
         if operand not in context.tensors and (operand.op is None or operand.op.name != "constant"):
             context.tensors[operand] = context.variable(operand.dtype, operand.shape, "operand")
@@ -64,7 +72,7 @@ def _cycles_of_lookup(context: Context, layout: Demand, lookup: Op) -> int:
     in_place = Op(lookup.name, lookup.operands, types, {**lookup.attrs, "in_place": True}, lookup.regions)
     try:
         context.lower_op(in_place)
-        return _cycles(context)
+        return cycles_of(context)
     finally:
         in_place.regions = []  # they belong to the other op
         in_place.drop()
@@ -77,10 +85,11 @@ def _cycles_of_copy(context: Context, source: Demand, target: Demand) -> int:
         return _NEVER
     wanted = context.graph.clone_as(tensors[0].dtype, tensors[1], "table")
     context.sequence.copy(tensors[0], wanted, "table")
-    return _cycles(context)
+    return cycles_of(context)
 
 
-def _cycles(context: Context) -> int:
+def cycles_of(context: Context) -> int:
+    """Cycles of what was lowered so far."""
     try:
         return int(_ipu.compile_graph(context.graph, [context.sequence], "layout").cost().cycles)
     except _ipu.OutOfMemory:
