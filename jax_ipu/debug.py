@@ -11,6 +11,7 @@ from jax_ipu.compiler.tables import Row, html_table, text_table
 from jax_ipu.compiler.tile_map import Placement
 from jax_ipu.compiler.tile_map import tile_map as _tile_map
 from jax_ipu.estimates import configured_target, estimate
+from jax_ipu.integration.tracebacks import boundary
 
 __all__ = ["OperationCost", "Placement", "Profile", "TileMap", "profile", "tile_map"]
 
@@ -102,6 +103,7 @@ class Profile(list[OperationCost]):
         return html_table(rows, left=(0, len(rows[0]) - 1))
 
 
+@boundary
 def tile_map(
     fun: Callable[..., Any],
     *args: Any,
@@ -142,6 +144,7 @@ def tile_map(
     return placements
 
 
+@boundary
 def profile(
     fun: Callable[..., Any],
     *args: Any,

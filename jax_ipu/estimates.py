@@ -11,6 +11,7 @@ from jax_ipu.compiler.estimates import estimate as _estimate
 from jax_ipu.compiler.progress import Status, part_of
 from jax_ipu.compiler.tables import Row, html_table, percent_text, seconds_text, text_table
 from jax_ipu.config import config
+from jax_ipu.integration.tracebacks import boundary
 
 __all__ = ["Comparison", "Estimate", "LargestBatch", "estimate", "largest_batch"]
 
@@ -144,6 +145,7 @@ def estimate(
     compare: Sequence[str],
     **kwargs: Any,
 ) -> Comparison: ...
+@boundary
 def estimate(
     fun: Callable[..., Any],
     *args: Any,
@@ -216,6 +218,7 @@ def configured_target() -> str:
     return config.model_version + (f":{config.model_num_tiles}" if config.model_num_tiles else "")
 
 
+@boundary
 def largest_batch(
     fun: Callable[..., Any],
     *args: Any,

@@ -18,6 +18,7 @@ import jax
 from jax_ipu import _ipu
 from jax_ipu.compiler.estimates import compilation_of
 from jax_ipu.config import config
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.models import archive, plans, training
 from jax_ipu.models.adapters import adapt, adapt_loss
 from jax_ipu.models.arrays import arguments
@@ -71,6 +72,7 @@ class GraphCoreManager:
         [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
 
+    @boundary
     def __init__(
         self,
         num_ipus: int = 1,
@@ -111,6 +113,7 @@ class GraphCoreManager:
 
     # Lifecycle -----------------------------------------------------------------------------------------------------
 
+    @boundary
     def initialize(self) -> None:
         """Acquires the IPUs. A second call has no effect; a call after finalize() acquires them again.
 
@@ -176,6 +179,7 @@ class GraphCoreManager:
 
     # Information --------------------------------------------------------------------------------------------------
 
+    @boundary
     def get_ipu_count(self) -> int:
         """The number of IPUs of the platform, independent of num_ipus.
 
@@ -189,6 +193,7 @@ class GraphCoreManager:
             self._check_ready()
             return len(config.device_ids()) if self.compile_only else len(jax.local_devices(backend=_PLATFORM))
 
+    @boundary
     def get_ipu_info(self) -> list[dict[str, Any]]:
         """One dictionary for each IPU.
 
@@ -231,6 +236,7 @@ class GraphCoreManager:
 
     # Models -------------------------------------------------------------------------------------------------------
 
+    @boundary
     def compile_model(self, model: Any, example_inputs: Any) -> CompiledModel:
         """Compiles a model for inputs of the shapes and types of `example_inputs`.
 
@@ -260,6 +266,7 @@ class GraphCoreManager:
         traced = trace(adapt(model, inputs), inputs, self.precision)
         return self._adopt(traced, self._first_that_fits(traced))
 
+    @boundary
     def optimize_model(self, model: Any, example_inputs: Any) -> CompiledModel:
         """Compiles a model with the plan that fits and takes the fewest cycles according to the IPU model.
 
@@ -301,6 +308,7 @@ class GraphCoreManager:
         compiled.report = search.report(self._plan("none", 1))
         return compiled
 
+    @boundary
     def report(self, model: Any, example_inputs: Any, path: str | Path | None = None) -> Report:
         """Everything that the IPU model knows of a model, for a browser: see :func:`jax_ipu.report`. Nothing is run.
 
@@ -336,6 +344,7 @@ class GraphCoreManager:
             result.save(path)
         return result
 
+    @boundary
     def execute_model(self, compiled_model: CompiledModel, inputs: Any) -> Any:
         """Runs a compiled model.
 
@@ -366,6 +375,7 @@ class GraphCoreManager:
             raise TypeError(f"execute_model takes what compile_model gives, not a {type(compiled_model).__name__}")
         return compiled_model.execute(inputs)
 
+    @boundary
     def load(self, path: str | Path) -> CompiledModel:
         """Loads a model that was saved with :meth:`CompiledModel.save`; nothing is compiled.
 
@@ -411,6 +421,7 @@ class GraphCoreManager:
         self._models.add(model)
         return model
 
+    @boundary
     def compile_training_step(
         self,
         model: Any,

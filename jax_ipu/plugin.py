@@ -35,6 +35,7 @@ from jax_ipu.integration import (
     program_dump,
     scans,
     threefry,
+    tracebacks,
     transfer_guard,
 )
 
@@ -92,6 +93,7 @@ def initialize() -> None:
     program_dump.enable()
     scans.enable()
     threefry.enable()
+    tracebacks.enable()
     transfer_guard.enable()
 
 

@@ -18,6 +18,7 @@ from jax_ipu.compiler.advice import advice
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.fit import compile_to_fit
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
@@ -49,23 +50,23 @@ def reported() -> Iterator[None]:
     """Errors of Python that only the program can cause become a CompileError (INVALID_ARGUMENT) that says so."""
     try:
         yield
-    except RecursionError as error:
+    except RecursionError:
         raise CompileError(
             "the program is nested too deep for the stack of this thread; nest fewer loops and branches, or compile it"
             " outside of deep recursion",
             INVALID_ARGUMENT,
-        ) from error
+        ) from None
     except (RuntimeError, UnicodeDecodeError) as error:
         if isinstance(error, RuntimeError) and _NOT_UTF8 not in str(error):
             raise
         raise CompileError(
             "a string of the program is not UTF-8; only the attributes of foreign functions may hold other bytes",
             INVALID_ARGUMENT,
-        ) from error
+        ) from None
 
 
-@reported()
-@collector_paused()
+@inside(reported)
+@inside(collector_paused)
 def compile(
     program: bytes, format: str, options: bytes, target: str, observe: Callable[[Compilation], None] | None = None
 ) -> _ipu.Executable:
@@ -132,7 +133,7 @@ def compile(
     return _ipu.Executable(poplar_executable=compiled.serialize(), **described)
 
 
-@collector_paused()
+@inside(collector_paused)
 def attempt(
     program: ParsedProgram,
     settings: Options,
@@ -211,7 +212,7 @@ def parse_target(target: str) -> _ipu.Target:
     try:
         return _ipu.Target(version, int(tiles or 0))
     except RuntimeError as error:
-        raise CompileError(f"target {target!r} is not valid: {error}", INVALID_ARGUMENT) from error
+        raise CompileError(f"target {target!r} is not valid: {error}", INVALID_ARGUMENT) from None
 
 
 def _cost(module: Module, compiled: _ipu.CompiledGraph) -> _ipu.CostReport:

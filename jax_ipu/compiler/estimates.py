@@ -13,6 +13,7 @@ from jax_ipu.compiler import capacity
 from jax_ipu.compiler.api import attempt, parse_target, reported
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.ir import size_in_bytes
@@ -257,7 +258,7 @@ class Estimate:
         return f"<div>{summary}{reason}{operations}</div>"
 
 
-@reported()
+@inside(reported)
 def estimate(program: bytes, format: str, options: bytes, target: str, **changes: Any) -> Estimate:
     """The estimate of the program that `compile` makes; arguments and errors as for that.
 
@@ -274,7 +275,7 @@ def estimate(program: bytes, format: str, options: bytes, target: str, **changes
     return result
 
 
-@reported()
+@inside(reported)
 def compilation_of(
     program: bytes,
     format: str,

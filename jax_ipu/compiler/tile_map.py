@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.api import parse_target, reported
+from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.fit import map_program
 from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
@@ -51,7 +52,7 @@ class Placement(NamedTuple):
     reason: str
 
 
-@reported()
+@inside(reported)
 def tile_map(program: bytes, format: str, options: bytes, target: str, temporaries: int) -> list[Placement]:
     """The placements of the arguments, then of the `temporaries` largest values of the main program.
 

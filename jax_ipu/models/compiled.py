@@ -14,6 +14,7 @@ import numpy as np
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.options import serialize_options
 from jax_ipu.compiler.types import numpy_dtype
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.models import archive, plans
 from jax_ipu.models.arrays import arguments, like_inputs
 from jax_ipu.models.plans import Cost, Layout, Plan
@@ -85,10 +86,12 @@ class CompiledModel:
     def __repr__(self) -> str:
         return f"<CompiledModel {self.kind}, {self.precision}, {self.plan}, {self.cost.cycles} cycles>"
 
+    @boundary
     def __call__(self, *inputs: Any) -> Any:
         """Runs the model; see ``GraphCoreManager.execute_model``."""
         return self.execute(inputs)
 
+    @boundary
     def execute(self, inputs: Any) -> Any:
         """Runs the model on inputs of the structure and shapes of the example inputs.
 
@@ -125,6 +128,7 @@ class CompiledModel:
         if self._released:
             raise RuntimeError("the model was released by finalize(): compile it again after initialize()")
 
+    @boundary
     def save(self, path: str | Path) -> None:
         """Writes the executable with its weights, for ``GraphCoreManager.load``, also on another machine.
 

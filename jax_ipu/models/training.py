@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import CompiledModel
 from jax_ipu.models.model import Model
@@ -79,10 +80,12 @@ class TrainingStep(CompiledModel):
     batches: Batches
     weights_of: Callable[[list[Any]], Any]
 
+    @boundary
     def __call__(self, *batch: Any) -> Any:
         """Runs a step on a batch (inputs, targets) with the example's shapes; returns the loss before the update."""
         return self.execute(batch[0] if len(batch) == 1 else batch)
 
+    @boundary
     def execute(self, inputs: Any) -> Any:
         """As calling the step with one batch.
 
@@ -103,6 +106,7 @@ class TrainingStep(CompiledModel):
         (loss,) = self._step(self._signature.flatten(self.batches.leaves(inputs)))
         return float(np.asarray(loss))
 
+    @boundary
     def fit(self, batches: Iterable[Any], epochs: int = 1) -> list[float]:
         """Steps over all batches, `epochs` times; returns the mean loss of each epoch.
 

@@ -8,8 +8,10 @@ from typing import Any, overload
 
 from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.estimates import compilation_of, of_compilation
 from jax_ipu.estimates import check_num_ipus, configured_target
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.reports.data import report_data
 from jax_ipu.reports.html import NoFrontEnd
 from jax_ipu.reports.insights import by_severity, insights, not_tried
@@ -44,6 +46,7 @@ def report(
     path: str | Path | None = None,
     **kwargs: Any,
 ) -> ReportComparison: ...
+@boundary
 def report(
     fun: Callable[..., Any],
     *args: Any,
@@ -128,7 +131,7 @@ def report_of(compilation: Compilation) -> Report:
     return Report(data)
 
 
-@collector_paused()
+@inside(collector_paused)
 def _data_of(compilation: Compilation, tried: bool = False) -> dict[str, Any]:
     data = report_data(compilation, of_compilation(compilation))
     data["insights"] = insights(data, tried)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jax_ipu.integration import tiles as primitives
+from jax_ipu.integration.tracebacks import boundary
 
 Tiles = tuple[int, ...]
 
@@ -187,6 +188,7 @@ class TileShardedArray:
         """
         return self.array
 
+    @boundary
     def reshape(self, shape: Sequence[int]) -> TileShardedArray:
         """The same parts in another shape; its first dimension is that of the tiles, or -1.
 
@@ -206,6 +208,7 @@ class TileShardedArray:
             )
         return TileShardedArray(self.array.reshape((self.num_tiles, *shape[1:])), self.tiles)
 
+    @boundary
     def tile_reshape(self, shape: Sequence[int]) -> TileShardedArray:
         """Each part in another shape.
 
@@ -217,6 +220,7 @@ class TileShardedArray:
         """
         return self.reshape((self.num_tiles, *shape))
 
+    @boundary
     def squeeze(self) -> TileShardedArray:
         """Without the dimensions of one element, except that of the tiles.
 
@@ -234,6 +238,7 @@ class TileShardedArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.asarray(self.array, dtype=dtype)
 
+    @boundary
     def __getitem__(self, key: Any) -> TileShardedArray:
         """Some of the tiles, or of the elements of each part; what is left of a part must lie in one piece.
 
@@ -244,6 +249,7 @@ class TileShardedArray:
         return TileShardedArray(self.array[(tiles, *keys[1:])], self.tiles[tiles])
 
     @classmethod
+    @boundary
     def concatenate(cls, arrays: Sequence[TileShardedArray]) -> TileShardedArray:
         """All parts of the arrays, on their tiles.
 
@@ -292,6 +298,7 @@ def checked_tiles(tiles: Sequence[int]) -> Tiles:
     return checked
 
 
+@boundary
 def tile_put_sharded(array: Any, tiles: Sequence[int]) -> TileShardedArray:
     """Puts part [i] of an array on tiles[i].
 
@@ -318,6 +325,7 @@ def tile_put_sharded(array: Any, tiles: Sequence[int]) -> TileShardedArray:
     return TileShardedArray(primitives.put(array, tiles), tiles)
 
 
+@boundary
 def tile_put_replicated(array: Any, tiles: Sequence[int]) -> TileShardedArray:
     """Puts all of an array on each tile; the result has the shape (tiles, ...).
 
@@ -331,6 +339,7 @@ def tile_put_replicated(array: Any, tiles: Sequence[int]) -> TileShardedArray:
     return TileShardedArray(primitives.put(jnp.broadcast_to(array, (len(tiles), *array.shape)), tiles), tiles)
 
 
+@boundary
 def tile_constant_sharded(data: Any, tiles: Sequence[int]) -> TileShardedArray:
     """A constant with part [i] on tiles[i], which is there when the program starts.
 
@@ -351,6 +360,7 @@ def tile_constant_sharded(data: Any, tiles: Sequence[int]) -> TileShardedArray:
     return TileShardedArray(primitives.constant(data, tiles), tiles)
 
 
+@boundary
 def tile_constant_replicated(data: Any, tiles: Sequence[int]) -> TileShardedArray:
     """A constant that is all on each tile when the program starts; the result has the shape (tiles, ...).
 
@@ -372,6 +382,7 @@ def _data(data: Any) -> np.ndarray[Any, Any]:
     return canonical
 
 
+@boundary
 def tile_gather(arr: Any, indices: Sequence[int], tiles: Sequence[int], copy: bool = False) -> TileShardedArray:
     """Puts part [indices[i]] of an array on tiles[i].
 
@@ -403,6 +414,7 @@ def tile_gather(arr: Any, indices: Sequence[int], tiles: Sequence[int], copy: bo
     return TileShardedArray(primitives.gather(array, indices, tiles), tiles)
 
 
+@boundary
 def tile_data_barrier(*args: TileShardedArray) -> Any:
     """The arrays, each of them ready when all are: nothing that reads one runs before.
 

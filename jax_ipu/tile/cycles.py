@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jax_ipu.integration import tiles as primitives
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.tile.array import TileShardedArray, check_arrays
 
 
+@boundary
 def ipu_cycle_count(*args: TileShardedArray, sync: bool = False) -> tuple[TileShardedArray, ...]:
     """The arguments, and the cycle count of the tiles of the first one when all arguments are ready.
 

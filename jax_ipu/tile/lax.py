@@ -19,6 +19,7 @@ import numpy as np
 
 from jax_ipu.compiler.tile_calls import OPERATIONS
 from jax_ipu.integration.tiles import Primitive
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.tile.array import TileShardedArray, checked_tiles
 from jax_ipu.tile.expressions import ELEMENTWISE, HELPERS, expression, number
 from jax_ipu.tile.lax_arrays import ARRAYS
@@ -310,6 +311,7 @@ scatter_add_rows_p = create_ipu_tile_primitive(
 scatter_add_rows_p.def_impl(lambda A, indices, updates: A.at[indices].add(updates))
 
 
+@boundary
 def tile_copy(arr: TileShardedArray) -> TileShardedArray:
     """A copy of each part, made on its tile.
 
@@ -326,6 +328,7 @@ def tile_copy(arr: TileShardedArray) -> TileShardedArray:
     return copied
 
 
+@boundary
 def tile_fill(shape: Sequence[int], fill_value: Any, dtype: Any, tiles: Sequence[int]) -> TileShardedArray:
     """An array whose parts have the given shape, and one value in all elements; made on the tiles.
 

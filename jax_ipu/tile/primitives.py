@@ -12,6 +12,7 @@ import numpy as np
 
 from jax_ipu.integration import tiles as primitives
 from jax_ipu.integration.tiles import Primitive, ShapedArray, new_primitive
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.tile.array import TileShardedArray, check_arrays, checked_tiles
 from jax_ipu.tile.vertex import Source, Translation, Vertex, checked_values, default_attributes, template, translations
 
@@ -21,6 +22,7 @@ ConstantFactory = Callable[[Sequence[Any], Sequence[Any], dict[str, Any]], Any]
 Description = tuple[Mapping[str, Any], Mapping[str, Any] | None, Mapping[str, Any] | None, int | None]
 
 
+@boundary
 def register_ipu_tile_primitive(primitive: Primitive, translation: Translation) -> None:
     """Gives a JAX primitive a vertex, so that `tile_map` runs it.
 
@@ -59,6 +61,7 @@ def register_ipu_tile_primitive(primitive: Primitive, translation: Translation) 
     translations()[primitive] = translation
 
 
+@boundary
 def create_ipu_tile_primitive(
     pname: str,
     vname: str,
@@ -137,6 +140,7 @@ def create_ipu_tile_primitive(
     return _make(pname, vname, fields, describe, gp_filename, len(outputs) > 1)
 
 
+@boundary
 def create_ipu_tile_primitive_v2(
     pname: str, vname: str, initializer_fn: Callable[..., Description], gp_filename: str | Path | None = None
 ) -> Primitive:
@@ -172,6 +176,7 @@ def create_ipu_tile_primitive_v2(
     return _make(pname, vname, fields, describe, gp_filename, None)
 
 
+@boundary
 def declare_ipu_tile_primitive(
     vname: str, gp_filename: str | Path | None = None
 ) -> Callable[[Callable[..., Description]], Primitive]:
@@ -259,6 +264,7 @@ def _make(
     return primitive
 
 
+@boundary
 def tile_map(
     primitive: Primitive | None,
     *args: TileShardedArray,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jax_ipu.integration.tiles import Primitive, ShapedArray, clone, own_name
+from jax_ipu.integration.tracebacks import is_hidden
 
 # Poplar's names of element types, which templates take.
 _POPLAR_NAMES = {
@@ -29,7 +30,6 @@ _POPLAR_NAMES = {
     "f64": "double",
 }
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
-_PACKAGE = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Source:
     def _find_place(self) -> None:
         """Makes messages name the file and line of Python where the text stands."""
         for frame in inspect.stack(context=0):
-            if frame.filename.startswith(_PACKAGE):
+            if is_hidden(frame.filename):
                 continue
             before, found, _ = "".join(linecache.getlines(frame.filename)).partition(self._text)
             if found:

@@ -1,0 +1,105 @@
+"""Tracebacks of what users call: without frames of the package, as JAX_TRACEBACK_FILTERING says for JAX's own."""
+
+import traceback
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jax_ipu
+from jax_ipu import GraphCoreManager, tile
+
+PACKAGE = str(Path(jax_ipu.__file__).parent)
+LARGE = 40_000
+ipu = jax.devices("ipu")[0]
+
+
+def too_large(scale):
+    return scale * jnp.ones((LARGE, LARGE)) @ jnp.ones((LARGE, LARGE))
+
+
+def fails(x):
+    raise KeyError("a mistake of the user's")
+
+
+def on_ipu(function, *args):
+    with jax.default_device(ipu):
+        return function(*args)
+
+
+def call_back(function):
+    result = jax.ShapeDtypeStruct((2,), np.float32)
+    on_ipu(jax.jit(lambda x: jax.pure_callback(function, result, x)), 1.0).block_until_ready()
+
+
+def execute_with_another_shape():
+    with GraphCoreManager() as manager:
+        manager.compile_model(lambda x: x @ x, np.ones((3, 3), np.float32))(np.ones((2, 2), np.float32))
+
+
+def train_without_weights():
+    with GraphCoreManager() as manager:
+        manager.compile_training_step(lambda x: x, "mean_squared_error", "sgd", (np.ones(3), np.ones(3)))
+
+
+def map_over_other_tiles():
+    x, y = (tile.tile_put_sharded(np.ones((2, 3), np.float32), tiles) for tiles in ((0, 1), (0, 2)))
+    tile.tile_map(jax.lax.add_p, x, y)
+
+
+MISTAKES = {
+    "jit": lambda: on_ipu(jax.jit(too_large), 1.0),
+    "grad of jit": lambda: on_ipu(jax.grad(jax.jit(lambda s: too_large(s).sum())), 1.0),
+    "pure_callback, shape": lambda: call_back(lambda x: np.ones(3, np.float32)),
+    "pure_callback, exception": lambda: call_back(fails),
+    "estimate": lambda: jax_ipu.estimate(fails, 1.0),
+    "estimate, target": lambda: jax_ipu.estimate(jnp.sin, 1.0, target="no chip"),
+    "largest_batch": lambda: jax_ipu.largest_batch(fails, np.ones((2, 2))),
+    "report": lambda: jax_ipu.report(fails, 1.0),
+    "report, option": lambda: jax_ipu.report(jnp.sin, 1.0, compiler_options={"ipu_no_option": 1}),
+    "debug.profile": lambda: jax_ipu.debug.profile(fails, 1.0),
+    "debug.tile_map": lambda: jax_ipu.debug.tile_map(fails, 1.0),
+    "GraphCoreManager": lambda: GraphCoreManager(num_ipus=0),
+    "GraphCoreManager.compile_model": lambda: GraphCoreManager().compile_model(lambda: too_large(1.0), ()),
+    "GraphCoreManager.compile_model, kind": lambda: GraphCoreManager().compile_model(3, ()),
+    "GraphCoreManager.load": lambda: GraphCoreManager().load("/no/such/file"),
+    "GraphCoreManager.compile_training_step": train_without_weights,
+    "CompiledModel": execute_with_another_shape,
+    "tile_map": map_over_other_tiles,
+    "tile_map in jit": lambda: jax.jit(map_over_other_tiles)(),
+    "tile_put_sharded": lambda: tile.tile_put_sharded(np.ones((2, 3)), tiles=(0, 1, 2)),
+    "tile_gather": lambda: tile.tile_gather(np.ones((2, 3)), [5], [0]),
+    "create_ipu_tile_primitive": lambda: tile.create_ipu_tile_primitive("p", "P", ["x"], {"y": 1}),
+}
+
+
+@pytest.fixture(params=["off", "tracebackhide", "remove_frames", "quiet_remove_frames"])
+def mode(request):
+    before = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", request.param)
+    yield request.param
+    jax.config.update("jax_traceback_filtering", before)
+
+
+def is_of_package(frame):
+    return frame.f_code.co_filename.startswith(PACKAGE)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_frames_of_the_package_are_shown_as_those_of_jax(name, mode):
+    with pytest.raises(Exception) as caught:
+        MISTAKES[name]()
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert frames[0].f_code.co_filename == __file__
+    own = [frame for frame in frames if is_of_package(frame)]
+    cause = caught.value.__cause__
+    if mode == "off":
+        assert own or "callback" in name
+    elif mode == "tracebackhide":
+        assert all(frame.f_locals.get("__tracebackhide__") for frame in own)
+    else:
+        assert [frame.f_code for frame in own] == []
+        # The whole traceback is in the cause, as JAX has it.
+        assert (type(cause).__name__ == "UnfilteredStackTrace") == (mode == "remove_frames")
