@@ -20,6 +20,10 @@ LAYERS, BATCH, WIDTH = 5, 4, 16
 WEIGHTS, X = array(LAYERS, WIDTH, WIDTH) / 6, array(BATCH, WIDTH)
 
 
+def flat_on_cpu(function, args):
+    return [np.asarray(x) for x in jax.tree.leaves(on_cpu(function, args))]
+
+
 def on_device(value):
     return jax.device_put(value, jax.memory.Space.Device)
 
@@ -178,7 +182,7 @@ def lowered(name):
 def test_values(name):
     function, args, _, host_results = PROGRAMS[name]
     jitted, leaves, shardings = lowered(name)
-    expected = on_cpu(function, args)
+    expected = flat_on_cpu(function, args)
     results = jax.tree.leaves(jitted(*jax.device_put(args, shardings)))
     for position, (actual, wanted) in enumerate(zip(results, expected, strict=True)):
         assert actual.sharding.memory_kind == ("pinned_host" if position in host_results else "device")
@@ -280,14 +284,16 @@ def test_an_executable_with_values_in_host_memory_is_serialised():
     loaded = serialize_executable.deserialize_and_load(
         payload, in_tree, out_tree, backend="ipu", execution_devices=[ipu]
     )
-    for actual, wanted in zip(loaded(*jax.device_put(args, shardings)), on_cpu(train, args), strict=True):
+    for actual, wanted in zip(loaded(*jax.device_put(args, shardings)), flat_on_cpu(train, args), strict=True):
         close(np.asarray(actual), wanted, rtol=1e-4)
 
 
 def test_an_array_of_another_layout_is_read_whole():
     transposed = Format(Layout((2, 1, 0)), HOST)
     weights = jax.device_put(WEIGHTS, transposed)
-    close(np.asarray(jax.jit(layers)(weights, jax.device_put(X, SRAM))), on_cpu(layers, (WEIGHTS, X))[0], rtol=1e-4)
+    close(
+        np.asarray(jax.jit(layers)(weights, jax.device_put(X, SRAM))), flat_on_cpu(layers, (WEIGHTS, X))[0], rtol=1e-4
+    )
 
 
 def test_shards_of_layers_are_read_by_rows():
@@ -296,7 +302,7 @@ def test_shards_of_layers_are_read_by_rows():
     rows = NamedSharding(mesh, P("x"))
     weights, x = jax.device_put(WEIGHTS, columns), jax.device_put(X, rows)
     jitted = jax.jit(layers, out_shardings=rows)
-    expected = on_cpu(layers, (WEIGHTS, X))[0]
+    expected = flat_on_cpu(layers, (WEIGHTS, X))[0]
     assert moved_by(lambda: close(np.asarray(jitted(weights, x)), expected, rtol=1e-4)) == ((W + H) // 4, H // 4)
 
 
@@ -308,7 +314,7 @@ def test_the_argument_is_not_written():
     expected = WEIGHTS, momentum
     for _ in range(3):
         _, *state = jitted(*state, jax.device_put(X, SRAM))
-        _, *expected = on_cpu(train, (*expected, X))
+        _, *expected = flat_on_cpu(train, (*expected, X))
         for actual, wanted in zip(state, expected, strict=True):
             close(np.asarray(actual), wanted, rtol=1e-4)
 
