@@ -91,6 +91,13 @@ void ConnectStream(poplar::Engine& engine, int stream, void* host) {
   engine.connectStream(handle.substr(0, handle.size() - 1), host);
 }
 
+void ConnectRemoteBuffer(poplar::Engine&, const std::string& handle, void*) {
+  throw poplar::poplar_error("the remote buffer '" + handle +
+                             "' is the memory of an array on the IPU model only: move the array as a whole "
+                             "(jax.device_put before the loop)");
+}
+RemoteTraffic RemoteTrafficOf(poplar::Engine&) { return {}; }
+
 void SetReplica(poplar::Engine&, const Replica& replica) {
   if (replica.group == nullptr || replica.group->size() == 1) return;
   throw poplar::poplar_error("a program for " + std::to_string(replica.group->size()) +

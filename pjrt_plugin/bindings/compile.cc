@@ -284,7 +284,8 @@ void BindCompile(nb::module_& module) {
       .def(
           "communicates",
           [](const CompiledGraph& self, unsigned program) {
-            return ipu_model::InterfaceOf(self.executable)->programs.at(program).communicates;
+            const auto interface = ipu_model::InterfaceOf(self.executable);
+            return interface && interface->programs.at(program).communicates;
           },
           nb::arg("program"), "Whether the replicas communicate in this program.")
       .def(
