@@ -11,6 +11,7 @@
 namespace hlo::testing {
 namespace {
 
+using jax_ipu::testing::Everything;
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
@@ -91,10 +92,13 @@ TEST(RowsInChunks) {
   CHECK(supersteps.size() > 1 && *supersteps.begin() > 3);
 }
 
+// Each form costs classes to compile: of every second type both, of the others whole rows, or everything.
 TEST(KeysOfEveryType) {
+  int row = 0;
   for (const DType type : {DType::kF16, DType::kBF16, DType::kS8, DType::kU16, DType::kU32, DType::kS64,
                            DType::kU64, DType::kPred}) {
-    for (const Layout& layout : {kWhole[0], kChunks[0]}) CheckSort(layout, {type}, Less({type}), 0);
+    CheckSort(kWhole[0], {type}, Less({type}), 0);
+    if (row++ % 2 == 0 || Everything()) CheckSort(kChunks[0], {type}, Less({type}), 0);
   }
 }
 
@@ -150,10 +154,14 @@ TEST(TopKOfWholeRowsAndParts) {
 }
 
 TEST(TopKOfEveryType) {
+  int row = 0;
   for (const DType type : {DType::kF16, DType::kBF16, DType::kF64, DType::kS8, DType::kU8, DType::kS16,
                            DType::kU16, DType::kS32, DType::kU32, DType::kS64, DType::kU64, DType::kPred,
                            DType::kS4, DType::kU4, DType::kS2, DType::kU2}) {
+    // Half of the types, in pairs, have their largest, the others their smallest, or all have both.
+    const bool first = row++ / 2 % 2 == 0;
     for (const bool best : {true, false}) {
+      if (best != first && !Everything()) continue;
       CheckTopK({6, 20}, 5, type, best, 7, 0);
       CheckTopK({1200}, 3, type, best, 64, 0);
     }

@@ -9,6 +9,7 @@
 namespace hlo::testing {
 namespace {
 
+using jax_ipu::testing::Everything;
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
@@ -129,6 +130,8 @@ TEST(RunningResultsOverSeveralTiles) {
                       {{2, 4500, 3}, Window({{1}, {4500}, {1}}, {0, 4499, 0})}};
   for (const Row& row : rows) {
     CHECK_EQ(CheckReduceWindow(row, BinaryBody(ScalarOp::kAdd, DType::kF32), 9, 64), 3u);
+    // One row of each direction and of each number of dimensions.
+    if (&row != &rows[0] && &row != &rows[3] && !Everything()) continue;
     for (const DType type : {DType::kS8, DType::kS32, DType::kF16, DType::kBF16})
       CHECK_EQ(CheckReduceWindow(row, BinaryBody(ScalarOp::kMaximum, type), 9, 64), 3u);
     CheckReduceWindow(row, BinaryBody(ScalarOp::kMultiply, DType::kF32), 1, 64);

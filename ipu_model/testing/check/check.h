@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <sstream>
@@ -37,6 +38,8 @@ std::string Describe(const char* a, const char* b, const A& x, const B& y) {
   out << a << " vs " << b << ": " << x << " vs " << y;
   return out.str();
 }
+// Whether also what takes long is tested, as .ci/nightly does, which sets the variable.
+inline bool Everything() { return std::getenv("IPU_MODEL_TEST_EVERYTHING") != nullptr; }
 inline int RunTests() {
   int failed = 0;
   for (auto& [name, body] : GetState().tests) {
