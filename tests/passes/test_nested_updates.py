@@ -1,0 +1,131 @@
+"""Rows of a stacked state, such as the layers of a cache, that are changed in part: in place, however long they are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jax_ipu
+from support.modes import MODES, array, check
+
+LAYERS, COLUMNS = 4, 8
+
+
+def slice_of_a_scanned_cache(k, q):
+    return lax.scan(lambda q, k: (q * 0.9 + k[1], lax.dynamic_update_slice(k, q[None], (3, 0))), q, k)
+
+
+def rows_of_two_scanned_caches(k, q):
+    def layer(q, caches):
+        k, v = caches
+        return q * 0.9, (k.at[3].set(q), v.at[jnp.array([1, 4])].add(q).at[2].mul(q))
+
+    return lax.scan(layer, q, (k, -k))
+
+
+def scanned_in_reverse(k, q):
+    return lax.scan(lambda q, k: (q + k[2], k.at[1].set(q)), q, k, reverse=True)
+
+
+def position_known_at_run_time(k, q):
+    place = jnp.argmax(q)
+    return lax.scan(lambda q, k: (q * 0.9, k.at[place].set(q)), q, k)
+
+
+def layers_of_carried_state(k, q):
+    return lax.fori_loop(0, LAYERS, lambda i, k: k.at[i].set(k[i].at[3].set(q * i)), k)
+
+
+def slices_of_carried_state(k, q):
+    def trip(i, k):
+        layer = lax.dynamic_update_slice(k[i], q[None] * i, (i, 0))
+        return lax.dynamic_update_index_in_dim(k, layer, i, 0)
+
+    return lax.fori_loop(0, LAYERS, trip, k)
+
+
+def scatters_of_carried_state(k, q):
+    def trip(i, k):
+        layer = lax.dynamic_index_in_dim(k, i - 1, 0, keepdims=False)
+        layer = layer.at[jnp.array([5, 1, 90]) - i].add(q, mode="drop")
+        return lax.dynamic_update_index_in_dim(k, layer, i - 1, 0)
+
+    return lax.fori_loop(0, LAYERS + 3, trip, k)
+
+
+def new_row_read(k, q):
+    def layer(q, k):
+        k = k.at[3].set(q)
+        return q * 0.5 + k[2] + k[3], k
+
+    return lax.scan(layer, q, k)
+
+
+# Programs in which another row is written than is read, or the old array is needed: they stay as they are.
+
+
+def another_row_written(k, q):
+    def trip(i, k):
+        return lax.dynamic_update_index_in_dim(k, k[i].at[3].set(q), i + 1, 0)
+
+    return lax.fori_loop(0, LAYERS - 1, trip, k)
+
+
+def next_row_read(k, q):
+    def trip(c, i):
+        q, out = c
+        out = lax.dynamic_update_index_in_dim(out, k[i].at[0].set(k[(i + 1) % LAYERS, 2]), i, 0)
+        return (q, out), None
+
+    return lax.scan(trip, (q, jnp.zeros_like(k)), jnp.arange(LAYERS))[0]
+
+
+def not_all_rows(k, q):
+    def trip(i, out):
+        return lax.dynamic_update_index_in_dim(out, k[i].at[0].set(q), i, 0)
+
+    return lax.fori_loop(0, LAYERS - 1, trip, jnp.ones_like(k))
+
+
+def outside_of_the_state(k, q):
+    def trip(i, k):
+        return k.at[i].set(k[i].at[1].set(q * i))
+
+    return lax.fori_loop(0, LAYERS + 2, trip, k)
+
+
+def old_state_used_later(k, q):
+    _, new = lax.scan(lambda q, k: (q, k.at[3].set(q)), q, k)
+    return new, k[1]
+
+
+IN_PLACE = (
+    *(slice_of_a_scanned_cache, rows_of_two_scanned_caches, scanned_in_reverse, position_known_at_run_time),
+    *(layers_of_carried_state, slices_of_carried_state, scatters_of_carried_state, new_row_read),
+)
+OTHERS = (another_row_written, next_row_read, not_all_rows, outside_of_the_state, old_state_used_later)
+
+
+@pytest.mark.parametrize("mode", [MODES[0], MODES[2]], ids=lambda mode: mode[0])
+@pytest.mark.parametrize("program", (*IN_PLACE, *OTHERS), ids=lambda program: program.__name__)
+def test_values(program, mode):
+    check(program, array(LAYERS, 6, COLUMNS), array(COLUMNS, seed=1), mode=mode)
+
+
+# Of these, the second writes both caches from one argument, and the others read no more than rows.
+CONSTANT = (position_known_at_run_time, layers_of_carried_state, slices_of_carried_state, scatters_of_carried_state)
+
+
+@pytest.mark.parametrize("program", CONSTANT, ids=lambda program: program.__name__)
+def test_cost_does_not_grow_with_the_length_of_rows(program):
+    small, large = (
+        jax_ipu.estimate(
+            program,
+            jax.ShapeDtypeStruct((LAYERS, rows, 64), np.float32),
+            jax.ShapeDtypeStruct((64,), np.float32),
+            donate_argnums=(0,),
+        ).cycles
+        for rows in (512, 4096)
+    )
+    assert large < 1.1 * small
