@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, overload
@@ -12,6 +13,7 @@ from jax_ipu.compiler.progress import Status, part_of
 from jax_ipu.compiler.tables import Row, html_table, percent_text, seconds_text, text_table
 from jax_ipu.config import config
 from jax_ipu.integration.tracebacks import boundary
+from jax_ipu.names import nearest
 
 __all__ = ["Comparison", "Estimate", "LargestBatch", "estimate", "largest_batch"]
 
@@ -192,6 +194,7 @@ def estimate(
 
     if target is not None and compare is not None:
         raise ValueError("give either target, for one estimate, or compare, for several")
+    check_keywords(fun, kwargs, estimate)
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     check_num_ipus(program.num_ipus, num_ipus)
 
@@ -201,6 +204,23 @@ def estimate(
     if compare is not None:
         return Comparison({chip: for_target(chip) for chip in compare})
     return for_target(configured_target() if target is None else target)
+
+
+def check_keywords(fun: Callable[..., Any], kwargs: Mapping[str, Any], own: Callable[..., Any]) -> None:
+    """Raises TypeError for a keyword that the function does not take, and that one of `own` was probably meant by."""
+    try:
+        parameters = inspect.signature(fun).parameters
+    except (TypeError, ValueError):
+        return  # the function does not say
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    known = [p.name for p in inspect.signature(own).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for name in kwargs:
+        if name not in parameters and (meant := nearest(name, known)):
+            raise TypeError(
+                f"{own.__name__} has no argument {name!r}, nor has {getattr(fun, '__name__', 'the function')}. Did you"
+                f" mean {meant}?"
+            )
 
 
 def check_num_ipus(found: int, wanted: int | None) -> None:
@@ -261,6 +281,7 @@ def largest_batch(
         >>> found.batch > 64 and found.estimate.fits
         True
     """
+    check_keywords(fun, kwargs, largest_batch)
     sizes = _Batches(args, batch_axes)
 
     def of_batch(batch: int, advice: Mapping[str, Any]) -> Estimate:

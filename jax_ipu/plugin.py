@@ -131,6 +131,12 @@ def _create_options() -> dict[str, Any]:
         synthetic_data=config.synthetic_data,
         trace_planes=config.trace_planes,
     )
+    if isinstance(config.monitor, str) and not os.access(config.monitor, os.W_OK | os.X_OK):
+        logger.warning(
+            "JAX_IPU_MONITOR=%r is no folder that this process can write to: jax-ipu monitor does not see it. Give a"
+            " folder that exists.",
+            config.monitor,
+        )
     if config.synthetic_data:
         logger.warning(
             "JAX_IPU_SYNTHETIC_DATA is set: nothing crosses the host link of ipu. Arguments and results of programs"

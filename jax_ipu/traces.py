@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jax_ipu.files import explained
+
 __all__ = ["trace"]
 
 _XSPACE = ".xplane.pb"
@@ -40,7 +42,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     name = os.fspath(path)
     if not name.endswith((*_JSON, _XSPACE)):
         raise ValueError(f"the name of a trace ends with {', '.join(_JSON)} or {_XSPACE}; {name!r} does not")
-    with open(name, "wb"):
+    with explained("the trace cannot be written", "give another path"), open(name, "wb"):
         pass  # what cannot be written is an error before the block runs
     recording = _ipu.Trace()
     try:

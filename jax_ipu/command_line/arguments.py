@@ -44,6 +44,11 @@ class Parser(argparse.ArgumentParser):
             for one in unknown
             if one.startswith("-") and (meant := names.nearest(one.partition("=")[0], known))
         ]
+        hints += [
+            f"{one}: an argument of the function is given as --arg {one}"
+            for one in unknown
+            if not one.startswith("-") and "--arg" in known
+        ]
         self.error(". ".join([f"unknown arguments: {' '.join(unknown)}", *hints]))
 
 

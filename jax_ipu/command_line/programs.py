@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from jax_ipu import names
 from jax_ipu.command_line.output import UsageError
+from jax_ipu.names import suggestion
 
 WHAT = (
     "module:function or file.py:function; a file with StableHLO (text, bytecode or portable artifact), with an HLO"
@@ -28,6 +29,7 @@ _BATCH = "b"
 # What returns a function, as jax.jit does; for the list of those in a file.
 _MAKE_FUNCTIONS = ("jit", "filter_jit", "pmap", "vmap", "grad", "value_and_grad", "checkpoint", "partial", "shard_map")
 _TYPES = {"f": "float", "i": "int", "s": "int", "u": "uint", "c": "complex"}
+_SHORT_TYPES = ("f32", "f16", "bf16", "s32", "s8", "u32", "u8", "pred")
 # The function of a module that returns the arguments of its other functions.
 _EXAMPLE_ARGUMENTS = "example_args"
 
@@ -295,7 +297,7 @@ def _dtype(text: str, name: str) -> Any:
     try:
         return jnp.dtype(long)
     except TypeError:
-        raise UsageError(f"--arg {text}: there is no type {name}") from None
+        raise UsageError(f"--arg {text}: there is no type {name}. {suggestion(name, _SHORT_TYPES)}") from None
 
 
 def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loaded:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,6 +37,7 @@ from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shardings import local_shape, sharding_fields
 from jax_ipu.compiler.types import Shape
+from jax_ipu.names import nearest
 
 # Changes whenever the same program may compile to another executable.
 COMPILER_VERSION = "15"
@@ -212,7 +214,10 @@ def parse_target(target: str) -> _ipu.Target:
     try:
         return _ipu.Target(version, int(tiles or 0))
     except RuntimeError as error:
-        raise CompileError(f"target {target!r} is not valid: {error}", INVALID_ARGUMENT) from None
+        reason = str(error).removeprefix("Target::createIPUTarget: ")
+        meant = nearest(version, re.findall(r"\w+", reason.partition("known are:")[2]))
+        hint = f". Did you mean {meant}?" if meant else ""
+        raise CompileError(f"target {target!r} is not valid: {reason}{hint}", INVALID_ARGUMENT) from None
 
 
 def _cost(module: Module, compiled: _ipu.CompiledGraph) -> _ipu.CostReport:

@@ -80,7 +80,7 @@ class _BufferFunction:
         results: Sequence[ArrayType],
         aliases: Mapping[int, int],
     ) -> None:
-        self._function = function
+        self.function = function
         self._operands, self._results, self._aliases = operands, results, aliases
 
     def __call__(self, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
@@ -91,7 +91,7 @@ class _BufferFunction:
         read_only = [operand.view() for operand in operands]
         for operand_view in read_only:
             operand_view.flags.writeable = False
-        self._function([Buffer(array) for array in read_only], [Buffer(array) for array in results])
+        self.function([Buffer(array) for array in read_only], [Buffer(array) for array in results])
         write_results(results, outputs)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from jax_ipu.integration import late_imports, pallas
+from jax_ipu.integration.callback_errors import CallbackError, api_of, description, failure
 from jax_ipu.integration.thread_settings import with_settings_of_this_thread
 
 PLATFORM = "ipu"
@@ -118,7 +119,7 @@ def _emit(
         options = {"target": PARTITIONED_CALL_TARGET, "operand_layouts": layouts, "result_layouts": []}
     call, handle = call_host(
         ctx,
-        _ByteFunction(function, operand_avals, result_avals, by_shard),
+        _ByteFunction(function, api_of(ctx), operand_avals, result_avals, by_shard),
         [*tokens, *operands],
         result_types,
         has_side_effect=has_side_effect,
@@ -145,7 +146,8 @@ def call_host(
 
     from jax_ipu import _ipu
 
-    handle = _ipu.HostCallback(with_settings_of_this_thread(_annotated(function, ctx)))
+    callback = description(ctx, getattr(function, "function", function))
+    handle = _ipu.HostCallback(_reported(with_settings_of_this_thread(_annotated(function, ctx)), callback))
     # Keeps the registration alive until the executable exists and holds a reference of its own.
     ctx.module_context.add_keepalive(handle)
     ctx.module_context.add_host_callback(handle)
@@ -158,6 +160,18 @@ def call_host(
         **options,
     )
     return call, handle
+
+
+def _reported(function: ByteFunction, callback: str) -> ByteFunction:
+    """The function; its errors say which callback of the program failed."""
+
+    def call(inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
+        try:
+            function(inputs, outputs)
+        except Exception as error:
+            raise CallbackError(failure(error, callback)) from None
+
+    return call
 
 
 def _annotated(function: ByteFunction, ctx: Any) -> ByteFunction:
@@ -204,9 +218,15 @@ class _ByteFunction:
     """
 
     def __init__(
-        self, function: HostFunction, operand_avals: Sequence[Any], result_avals: Sequence[Any], by_shard: bool = False
+        self,
+        function: HostFunction,
+        api: str,
+        operand_avals: Sequence[Any],
+        result_avals: Sequence[Any],
+        by_shard: bool = False,
     ) -> None:
-        self._function = function
+        self.function = function
+        self._api = api
         self._by_shard = by_shard
         self._operands = [array_type(aval) for aval in operand_avals]
         self._results = [array_type(aval) for aval in result_avals]
@@ -218,26 +238,35 @@ class _ByteFunction:
             shapes = [tuple(np.frombuffer(next(views), np.int64).tolist()) if shape else () for shape, _ in operands]
             operands = [(shape, dtype) for shape, (_, dtype) in zip(shapes, operands, strict=True)]
             inputs = list(views)
-        write_results(self._checked(self._function(*read_operands(inputs, operands))), outputs)
+        write_results(self._checked(self.function(*read_operands(inputs, operands))), outputs)
 
     def _checked(self, values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         from jax._src import dtypes
 
         if len(values) != len(self._results):
             raise RuntimeError(
-                f"Mismatched number of outputs from callback. Expected: {len(self._results)}, Actual: {len(values)}"
+                f"Mismatched number of outputs from callback. Expected: {len(self._results)}, Actual: {len(values)}."
+                f" {self._advice(values)}"
             )
         arrays = [dtypes.canonicalize_value(np.asarray(value)) for value in values]
         for i, (array, (shape, dtype)) in enumerate(zip(arrays, self._results, strict=True)):
-            if array.shape != shape:
-                raise RuntimeError(
-                    f"Incorrect output shape for return value #{i}: Expected: {shape}, Actual: {array.shape}"
-                )
-            if array.dtype != dtype:
-                raise RuntimeError(
-                    f"Incorrect output dtype for return value #{i}: Expected: {dtype}, Actual: {array.dtype}"
-                )
+            for what, expected, actual in (("shape", shape, array.shape), ("dtype", dtype, array.dtype)):
+                if expected != actual:
+                    raise RuntimeError(
+                        f"Incorrect output {what} for return value #{i}: Expected: {expected}, Actual: {actual}."
+                        f" {self._advice(arrays)}"
+                    )
         return arrays
+
+    def _advice(self, values: Sequence[Any]) -> str:
+        def text(types: Sequence[ArrayType]) -> str:
+            return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in types) or "nothing"
+
+        returned = [np.asarray(value) for value in values]
+        return (
+            f"Make the callback return {text(self._results)}, or tell {self._api} that it returns"
+            f" {text([(array.shape, array.dtype) for array in returned])}"
+        )
 
 
 def read_operands(inputs: Sequence[memoryview], types: Sequence[ArrayType]) -> list[np.ndarray[Any, Any]]:

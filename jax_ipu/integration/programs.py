@@ -55,6 +55,11 @@ def program_of(
 
     pxla: Any = typed_pxla
 
+    if not callable(fun):
+        raise TypeError(
+            f"expected a function and its arguments, as in estimate(f, x), not the result of a call: got {fun!r:.80},"
+            f" of the type {type(fun).__name__}"
+        )
     environment.warn_once(os.environ, Config.variables())  # no backend is made, which would do so
     _exclude_callers()
     lowering = lowering_of(fun, args, kwargs, donate_argnums)

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from jax_ipu import _ipu
+from jax_ipu.files import explained
 from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.traced_model import Array, Signature, shape_of
 
@@ -67,7 +68,7 @@ def write(path: Path, stored: Stored) -> None:
     # Write to a temporary file first, so that an interrupted writer leaves no incomplete file.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with explained("the model cannot be written", "give another path"), temporary.open("wb") as file:
             for part in parts:
                 digest.update(part)
                 file.write(part)
@@ -81,8 +82,10 @@ def read(path: Path) -> Stored:
     """Reads the file.
 
     Raises ValueError: the file is not a compiled model, is damaged, or was written by another version.
+    Raises OSError: the file cannot be read.
     """
-    data = path.read_bytes()
+    with explained("the model cannot be read", "give the path that CompiledModel.save was given"):
+        data = path.read_bytes()
     start = len(_MAGIC) + 8
     if len(data) < start + _DIGEST_BYTES or not data.startswith(_MAGIC):
         raise ValueError(f"{path} is not a model saved by jax_ipu")

@@ -35,20 +35,23 @@ class Signature(NamedTuple):
 
         Raises ValueError: the structure, a shape or a type differs from what the model was compiled for.
         """
-        leaves, tree = jax.tree.flatten(inputs)
+        paths, tree = jax.tree_util.tree_flatten_with_path(inputs)
         if tree != self.in_tree:
             raise ValueError(f"the model was compiled for inputs of the structure {self.in_tree}, not {tree}")
         arrays = []
-        for i, (leaf, spec, declared) in enumerate(zip(leaves, self.inputs, self.declared, strict=True)):
-            array = to_array(leaf)
+        for (path, leaf), spec, declared in zip(paths, self.inputs, self.declared, strict=True):
+            array, name = to_array(leaf), _name_of_input(path)
             if array.shape != spec.shape:
                 raise ValueError(
-                    f"input {i} has the shape {array.shape}, but the model was compiled for {spec.shape}: "
+                    f"{name} has the shape {array.shape}, but the model was compiled for {spec.shape}: "
                     "compile it again with example inputs of this shape"
                 )
             if not np.can_cast(array.dtype, declared, "same_kind") and array.dtype != spec.dtype:
-                raise ValueError(f"input {i} is {array.dtype}, but the model was compiled for {declared}")
-            check_fits(array, spec.dtype, f"input {i}")
+                raise ValueError(
+                    f"{name} is {array.dtype}, but the model was compiled for {declared}: convert it, or compile the"
+                    " model again with example inputs of this type"
+                )
+            check_fits(array, spec.dtype, name)
             arrays.append(array if array.dtype == spec.dtype else np.asarray(array).astype(spec.dtype))
         return arrays
 
@@ -56,6 +59,11 @@ class Signature(NamedTuple):
         """Returns the outputs with the types and structure of the traced model; `wrap` converts each array."""
         arrays = [np.asarray(o).astype(spec.dtype, copy=False) for o, spec in zip(outputs, self.outputs, strict=True)]
         return jax.tree.unflatten(self.out_tree, [wrap(array) for array in arrays])
+
+
+def _name_of_input(path: Sequence[Any]) -> str:
+    """As "input 0", or "input 1['tokens']" for a leaf of a pytree."""
+    return f"input {path[0].idx}{jax.tree_util.keystr(tuple(path[1:]))}"
 
 
 class TracedModel(NamedTuple):

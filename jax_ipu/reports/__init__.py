@@ -10,7 +10,7 @@ from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.estimates import compilation_of, of_compilation
-from jax_ipu.estimates import check_num_ipus, configured_target
+from jax_ipu.estimates import check_keywords, check_num_ipus, configured_target
 from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.reports.data import report_data
 from jax_ipu.reports.html import NoFrontEnd
@@ -100,6 +100,7 @@ def report(
 
     if compare is not None and (target is not None or len(compare) != 2):
         raise ValueError("give either target, for one report, or compare with two targets, for both beside each other")
+    check_keywords(fun, kwargs, report)
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     check_num_ipus(program.num_ipus, num_ipus)
 

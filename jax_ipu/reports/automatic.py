@@ -14,6 +14,7 @@ from pathlib import Path
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.options import compile_options
 from jax_ipu.config import config
+from jax_ipu.files import explained
 from jax_ipu.reports import index, report_of
 from jax_ipu.reports.html import NoFrontEnd
 
@@ -55,7 +56,8 @@ def writer(folder: str, program: bytes, options: bytes, target: str) -> Callable
             except NoFrontEnd as error:
                 where, text = path.with_suffix(".json"), report.text(".json")
                 _warn(str(error), "Wrote %s instead of HTML: %s", where, error)
-            index.write(where, text)
+            with explained("a report cannot be written", "set JAX_IPU_REPORT_DIR to another folder"):
+                index.write(where, text)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             _warn(reason, "The report of %s was not written: %s", compilation.name, reason)

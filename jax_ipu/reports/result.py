@@ -11,6 +11,7 @@ from typing import Any
 
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.tables import html_table, seconds_text, text_table
+from jax_ipu.files import explained
 from jax_ipu.reports import html
 from jax_ipu.reports.data import FORMAT, VERSION, plain
 from jax_ipu.reports.insights import link_cycles
@@ -53,8 +54,9 @@ class _Saved:
         if where.suffix not in (".html", ".json"):
             raise ValueError(f"{where}: the name of a report ends in .html, or in .json for its data")
         text = self.text(where.suffix)
-        where.parent.mkdir(parents=True, exist_ok=True)
-        where.write_text(text, "utf-8")
+        with explained("the report cannot be written", "give another path"):
+            where.parent.mkdir(parents=True, exist_ok=True)
+            where.write_text(text, "utf-8")
         self.path = where
         return where
 

@@ -14,8 +14,8 @@ NATIVE = "jax_ipu._ipu"
 # layer and those below.
 LAYERS = (
     (
-        *("facts", "_ipu", "version", "names", "environment", "compiler.errors", "compiler.types", "compiler.location"),
-        *("compiler.tables", "compiler.contexts"),
+        *("facts", "_ipu", "version", "names", "files", "environment", "compiler.errors", "compiler.types"),
+        *("compiler.location", "compiler.tables", "compiler.contexts"),
     ),
     (
         *("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),

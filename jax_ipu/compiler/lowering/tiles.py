@@ -17,6 +17,7 @@ from jax_ipu.compiler.types import Literal, Shape, num_elements
 def lower_tile_put(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """The operand itself where it lies on the tiles, otherwise a copy there; a constant is made there."""
     call: OnTiles = op.attrs[ATTRIBUTE]
+    _check_tiles(context, op, call.tiles)
     value, name = op.operands[0], context.name(op)
     if value.op is not None and value.op.name == "constant":
         return [_constant(context, value.op.attrs["value"], call.tiles, name)]
@@ -29,6 +30,7 @@ def lower_tile_put(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 def lower_tile_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """Copies parts of the operand to the tiles, in one superstep."""
     call: OnTiles = op.attrs[ATTRIBUTE]
+    _check_tiles(context, op, call.tiles)
     name = context.name(op)
     tensor = context.tensor(op.operands[0])
     result = _variable(context, op.result.dtype, op.result.shape, call.tiles, name)
@@ -45,6 +47,7 @@ def lower_tile_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 def lower_tile_map(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """One vertex on each tile. A field that is read and written takes the operand's memory, or that of a copy."""
     call: VertexCall = op.attrs[ATTRIBUTE]
+    _check_tiles(context, op, call.tiles)
     where = source_line(op.location)
     name = f"{call.primitive} {where}" if where else call.primitive
     try:
@@ -125,6 +128,7 @@ def _cycles_of_operation(context: Context, op: Op, call: VertexCall) -> int:
 def lower_cycle_count(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """The cycles since the program began, on each of the tiles."""
     call: OnTiles = op.attrs[ATTRIBUTE]
+    _check_tiles(context, op, call.tiles)
     name = context.name(op)
     result = _variable(context, "u32", op.result.shape, call.tiles, name)
     _ipu.cycle_stamp(context.graph, result, context.sequence, name)
@@ -138,6 +142,17 @@ def create_on_tiles(context: Context, demand: Demand, dtype: str, name: str) -> 
     if not shape or shape[0] != len(call.tiles) or max(call.tiles, default=0) >= context.num_tiles:
         return None
     return _variable(context, dtype, shape, call.tiles, name)
+
+
+def _check_tiles(context: Context, op: Op, tiles: Sequence[int]) -> None:
+    """Raises CompileError if the target has not all of the tiles that the user names."""
+    if tiles and max(tiles) >= context.num_tiles:
+        where = source_line(op.location) or "an unknown source line"
+        raise CompileError(
+            f"{op.name.removeprefix('ipu.')} at {where}: there is no tile {max(tiles)}: the target has"
+            f" {context.num_tiles} tiles, from 0 to {context.num_tiles - 1}",
+            INVALID_ARGUMENT,
+        )
 
 
 def _variable(context: Context, dtype: str, shape: Shape, tiles: tuple[int, ...], name: str) -> _ipu.Tensor:
