@@ -20,12 +20,14 @@ def add_commands(commands: Any) -> None:
     text = "print what g++ needs to compile a C++ program against Poplar and the IPU model"
     examples = [
         "g++ main.cc $(jax-ipu poplar --cflags --libs)",
-        "cmake -Dipu_model_DIR=$(jax-ipu poplar --cmake-dir) .",
+        "cmake -DCMAKE_PREFIX_PATH=$(jax-ipu poplar --cmake-dir) .",
+        'eval "$(jax-ipu poplar --env)" && make',
     ]
     poplar = add_command(commands, "poplar", text, examples)
     poplar.add_argument("--cflags", action="store_true", help="print the options of the compiler")
     poplar.add_argument("--libs", action="store_true", help="print the options of the linker")
-    poplar.add_argument("--cmake-dir", action="store_true", help="print the folder of the CMake package ipu_model")
+    poplar.add_argument("--cmake-dir", action="store_true", help="print the folder of the CMake packages")
+    poplar.add_argument("--env", action="store_true", help="print commands that set CPATH and so on in a shell")
     add_json(poplar)
     poplar.set_defaults(run=_poplar)
 
@@ -49,10 +51,18 @@ def _poplar(options: argparse.Namespace) -> int:
     cflags = ["-std=c++17", f"-I{include}"]
     # Both ways to link: by the file, and by -lpoplar and so on, which the folder of link names makes the same.
     libs = [f"-L{package / 'lib'}", f"-L{package}", f"-l:{_LIBRARY}", f"-Wl,-rpath,{package}"]
+    environment = {
+        "CPATH": str(include),
+        "LIBRARY_PATH": f"{package / 'lib'}:{package}",
+        "LD_LIBRARY_PATH": str(package),
+    }
     if options.json:
-        print_json({"cflags": cflags, "libs": libs, "cmake_dir": str(config.parent)})
+        print_json({"cflags": cflags, "libs": libs, "cmake_dir": str(config.parent), "environment": environment})
         return OK
-    everything = not (options.cflags or options.libs or options.cmake_dir)
+    everything = not (options.cflags or options.libs or options.cmake_dir or options.env)
+    if options.env:
+        for name, value in environment.items():
+            print(f"export {name}={shlex.quote(value)}${{{name}:+:${name}}}")
     if options.cmake_dir:
         print(config.parent)
     if shown := [

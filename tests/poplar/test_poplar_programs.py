@@ -7,7 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from jax_ipu import command_line
+from jax_ipu.command_line import popc
 
 # The one that built the package.
 COMPILER = os.environ.get("CXX", "c++")
@@ -90,6 +93,53 @@ def test_a_program_with_libraries_and_compiled_codelets(tmp_path, capsys):
         folder = Path(command_line.__file__).parents[1] / "lib" / "pkgconfig"
         flags = f"$(PKG_CONFIG_PATH={folder} pkg-config --cflags --libs popnn popops poplar)"
         assert numbers_in(build_and_run(tmp_path, flags)) == expected
+
+
+def test_make_finds_poplar_by_the_environment(tmp_path, capsys):
+    (tmp_path / "main.cc").write_text(
+        "#include <poplar/IPUModel.hpp>\n"
+        'int main() { return poplar::IPUModel("ipu2").createDevice().getTarget().getNumTiles() == 1472 ? 0 : 1; }\n'
+    )
+    assert command_line.main(["poplar", "--env"]) == 0
+    commands = capsys.readouterr().out + f"{COMPILER} -std=c++17 main.cc -o main -lpopops -lpoplar && ./main"
+    variables = {n: v for n, v in os.environ.items() if n not in ("CPATH", "LIBRARY_PATH", "LD_LIBRARY_PATH")}
+    subprocess.run(["sh", "-c", commands], check=True, cwd=tmp_path, env=variables)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs CMake")
+def test_cmake_finds_poplar_and_poplibs(tmp_path, capsys):
+    (tmp_path / "main.cc").write_text(
+        "#include <cstdio>\n#include <poplar/IPUModel.hpp>\n"
+        'int main() { std::printf("%u", poplar::IPUModel("ipu2").createDevice().getTarget().getNumTiles()); }\n'
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(small LANGUAGES CXX)\n"
+        "find_package(poplar REQUIRED)\nfind_package(poplibs REQUIRED)\nfind_package(poplar REQUIRED)\n"
+        "add_executable(small main.cc)\n"
+        "target_link_libraries(small PRIVATE poplar pva poputil popops poplin popnn gcl)\n"
+    )
+    assert command_line.main(["poplar", "--cmake-dir"]) == 0
+    folder = capsys.readouterr().out.strip()
+    configure = ["cmake", "-S", ".", "-B", "made", f"-DCMAKE_PREFIX_PATH={folder}", f"-DCMAKE_CXX_COMPILER={COMPILER}"]
+    for step in (configure, ["cmake", "--build", "made"]):
+        subprocess.run(step, check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    assert subprocess.run(["made/small"], check=True, cwd=tmp_path, capture_output=True, text=True).stdout == "1472"
+
+
+def test_popc_has_the_options_of_the_sdk(tmp_path, capsys):
+    source, output = str(tmp_path / "scale.cpp"), str(tmp_path / "scale.gp")
+    (tmp_path / "scale.cpp").write_text(CODELET.replace('#include "factor.h"', ""))
+    for command in (popc.main, lambda arguments: command_line.main(["popc", *arguments])):
+        with pytest.raises(SystemExit) as ended:
+            command(["--version"])
+        assert ended.value.code == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert re.fullmatch(r"POPLAR version \d+\.\d+\.\d+ \(.*\)", lines[0])
+        assert len(lines) == 2
+    assert popc.main(["-DFACTOR=2", "-g", "-O3", "--target=ipu2,ipu21", source, "-o", output]) == 0
+    for flag in ("-E", "-S"):
+        assert popc.main([flag, source, "-o", output]) == 2
+        assert f"{flag} asks for" in capsys.readouterr().err
 
 
 def test_popc_says_what_is_wrong(tmp_path, capsys):
