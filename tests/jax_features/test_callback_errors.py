@@ -50,9 +50,7 @@ class Model:
         raise KeyError("the cause")
 
 
-SHAPE = (
-    r"output shape .*Expected: \(2,\), Actual: \(3,\)\. Make the callback return float32\[2\], or tell {api} that"
-)
+SHAPE = r"output shape .*Expected: \(2,\), Actual: \(3,\)\. Make the callback return float32\[2\], or tell {api} that"
 RAISED = r"Traceback .*in \w+\n    raise KeyError\(\"the cause\"\)\n.*KeyError: 'the cause'$"
 API = {"pure": "jax.pure_callback", "io": "jax.experimental.io_callback", "debug": "jax.debug.callback"}
 # The function, its name in the message, how it is called, and the rest of the message.

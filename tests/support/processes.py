@@ -6,6 +6,13 @@ import sys
 import textwrap
 from pathlib import Path
 
+# For code that `run` takes: its peak of resident memory, in KiB. `ru_maxrss` has that of its parent, too.
+PEAK = """
+def peak():
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+"""
+
 
 def run(code: str, directory: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs `code` without JAX or XLA variables, except those in `environment`."""
