@@ -126,7 +126,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         if position in signature.aliased_inputs or position in signature.forwarded or not num_elements(value.shape):
             continue
         stream = graph.add_device_to_host_fifo(f"out{position}", value.dtype, num_elements(value.shape))
-        context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
+        context.sequence.stream_out(context.tensor(value), stream, signature.result_names[position])
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
     swaps: dict[int, tuple[int, int]] = {}
