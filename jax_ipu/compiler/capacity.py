@@ -32,6 +32,8 @@ def check(block: Block, signature: Signature, target: _ipu.Target) -> None:
     names = {a.value: a.name for a in signature.arguments}
     for position, argument in signature.aliased_inputs.items():
         names.setdefault(signature.results[position], signature.arguments[argument].name)
+    for value, name in zip(signature.results, signature.result_names, strict=True):
+        names.setdefault(value, name)
     leaving = {signature.results[position] for position in signature.written_where_made}
     _check_block(block, target, capacity, {}, names, block.terminator, leaving)
 

@@ -187,6 +187,8 @@ LAYOUT_MODE = "mhlo.layout_mode"
 MAJOR_TO_MINOR = "ipu.major_to_minor"
 # The attribute with JAX's name of an argument: its path in the pytree.
 ARGUMENT_NAME = "ipu.argument_name"
+# JAX's own attribute with the same of a result.
+RESULT_NAME = "jax.result_info"
 
 
 class Function:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, Function, Op, Value
+from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, RESULT_NAME, Function, Op, Value
 from jax_ipu.compiler.types import Shape, num_elements
 
 # The memory kind of host memory; all others are SRAM.
@@ -56,6 +56,11 @@ def in_host_memory(attrs: dict[str, Any]) -> bool:
     return attrs.get(MEMORY_KIND) == HOST_MEMORY
 
 
+def _result_name(attrs: dict[str, Any], position: int) -> str:
+    name = attrs.get(RESULT_NAME)
+    return name if isinstance(name, str) and name else f"result {position}"
+
+
 class Signature:
     """How all arguments and results reach the program, from the attributes of main and its optimised body."""
 
@@ -65,6 +70,7 @@ class Signature:
         "arguments",
         "forwarded",
         "host_results",
+        "result_names",
         "result_orders",
         "results",
         "written_where_made",
@@ -78,6 +84,7 @@ class Signature:
             for i, (value, attrs) in enumerate(zip(block.args, main.arg_attrs, strict=True))
         ]
         self.host_results = [in_host_memory(attrs) for attrs in main.result_attrs]
+        self.result_names = [_result_name(attrs, position) for position, attrs in enumerate(main.result_attrs)]
         self.result_orders = [attrs.get(MAJOR_TO_MINOR, ()) for attrs in main.result_attrs]
         # Result -> resident argument; result -> argument that is the result unchanged, without a copy on the device.
         self.aliased_inputs: dict[int, int] = {}
@@ -162,6 +169,7 @@ class Signature:
                     "read_program": read,
                     "swap_with": other,
                     "swap_program": swap,
+                    "name": argument.name,
                 }
             )
         return fields
@@ -176,6 +184,7 @@ class Signature:
                 "aliased_input": self.aliased_inputs.get(position, -1),
                 "forwarded_input": self.forwarded.get(position, -1),
                 "in_host_memory": self.host_results[position],
+                "name": self.result_names[position],
             }
             for position, value in enumerate(self.results)
         ]

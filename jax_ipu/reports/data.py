@@ -179,7 +179,10 @@ def _with_profile(
         "steps": {
             "operation": [None if i < 0 else i for i in steps.operation],
             "kind": [kind if (kind := kinds[node]) in _STEP_KINDS else "decision" for node in node_of_step],
-            "name": [name or None for name in steps.name],
+            "name": [
+                (profile.nodes.name[node] if kinds[node] in _STREAMS else "") or name or None
+                for node, name in zip(node_of_step, steps.name, strict=True)
+            ],
             "executions": run_lengths(steps.executions),
             "counted": run_lengths(steps.counted),
             "host_bytes": run_lengths(steps.host_bytes),
@@ -221,7 +224,8 @@ def _exchange(exchange: _ipu.ProfileExchange, steps: _ipu.ProfileSteps, tiles: i
 
 _CATEGORIES = ("variables", "temporaries", "exchange_buffers", "constants", "vertex_state", "code")
 # Steps of other nodes are decisions.
-_STEP_KINDS = frozenset(("operation", "stream in", "stream out", "host call"))
+_STREAMS = frozenset(("stream in", "stream out"))
+_STEP_KINDS = frozenset(("operation", *_STREAMS, "host call"))
 # Nodes of a profile that a report has under another name. "other" has no steps.
 _NODE_KINDS = {"stream in": "stream", "stream out": "stream"}
 
@@ -381,7 +385,7 @@ def _streams(profile: _ipu.Profile, built: BuiltProgram | None) -> list[dict[str
     steps, kinds, names = profile.steps, profile.nodes.kind, profile.nodes.name
     for node, bytes_, executions, name in zip(steps.node, steps.host_bytes, steps.executions, steps.name, strict=True):
         kind = kinds[node]
-        if kind in ("stream in", "stream out"):
+        if kind in _STREAMS:
             direction = "in" if kind == "stream in" else "out"
             label, moved = names[node] or name, bytes_ * executions
             streams.append({"name": label, "direction": direction, "bytes": moved, "when": "each call"})

@@ -62,34 +62,45 @@ class ArgumentTransaction {
     arguments_.push_back({std::move(array), donated});
     num_donated_ += donated ? 1 : 0;
     if (buffer.device.get() != device) {
-      throw Error(Code::kInvalidArgument,
-                  "Buffer passed to Execute() as argument " + std::to_string(i) + " to replica " + replica_ +
-                      " is on device " + buffer.device->description->to_string +
-                      ", but replica is assigned to device " + device->description->to_string + ".");
+      throw Error(Code::kInvalidArgument, "Buffer passed to Execute() as argument " + std::to_string(i) +
+                                              " to replica " + replica_ + " is on device " +
+                                              buffer.device->description->to_string +
+                                              ", but replica is assigned to device " +
+                                              device->description->to_string + "." + Named(i));
     }
     if (buffer.spec->bytes() != input.tensor.bytes()) {
       throw Error(Code::kInvalidArgument, "Executable expected parameter " + std::to_string(i) + " of size " +
                                               std::to_string(input.tensor.bytes()) +
                                               " but got buffer with incompatible size " +
-                                              std::to_string(buffer.spec->bytes()));
+                                              std::to_string(buffer.spec->bytes()) + "." + Named(i));
     }
     if (buffer.spec->type != input.tensor.type) {
       throw Error(Code::kInvalidArgument, "Executable expected parameter " + std::to_string(i) + " of type " +
                                               ipu_model::NameOf(input.tensor.type) +
                                               " but got buffer of type " +
-                                              ipu_model::NameOf(buffer.spec->type));
+                                              ipu_model::NameOf(buffer.spec->type) + "." + Named(i));
     }
     if (buffer.order != input.major_to_minor &&
         buffer.spec->shape != FromMemory(input.tensor.shape, input.major_to_minor)) {
       throw Error(Code::kInvalidArgument, "Executable expected parameter " + std::to_string(i) +
-                                              " of another shape than the buffer's, in another layout");
+                                              " of another shape than the buffer's, in another layout." +
+                                              Named(i));
     }
   }
 
   // Where an array is used twice, for messages.
   std::string Place(std::size_t argument, std::size_t first) const {
+    const std::string &name = executable_.inputs[argument].name, &other = executable_.inputs[first].name;
+    const std::string names = name.empty() ? "" : " It is " + name + " and " + other + ".";
     return " (flattened argument " + std::to_string(argument) + ", replica " + replica_ + ", partition " +
-           partition_ + ", first use: " + std::to_string(first) + "). Toy example for this bug: ";
+           partition_ + ", first use: " + std::to_string(first) + ")." + names +
+           " Toy example for this bug: ";
+  }
+
+  // What the caller calls the argument, as a sentence after a message that is worded as XLA's.
+  std::string Named(std::size_t i) const {
+    const std::string& name = executable_.inputs[i].name;
+    return name.empty() ? "" : " It is the argument " + name + " of " + executable_.name + ".";
   }
 
   bool IsDonatable(std::size_t i) const {
@@ -110,9 +121,9 @@ class ArgumentTransaction {
                   "Attempt to use a buffer that was previously donated in the same call to Execute()" +
                       Place(i, first) + "`f(donate(a), a)`.");
     }
-    throw Error(Code::kInvalidArgument, "Invalid buffer passed to Execute() as argument " +
-                                            std::to_string(i) + " to replica " + replica_ +
-                                            ": INVALID_ARGUMENT: Buffer has been deleted or donated.");
+    throw Error(Code::kInvalidArgument,
+                "Invalid buffer passed to Execute() as argument " + std::to_string(i) + " to replica " +
+                    replica_ + ": INVALID_ARGUMENT: Buffer has been deleted or donated." + Named(i));
   }
 
   // Detects a buffer that is passed as a plain argument and, later in the list, as a donated one.

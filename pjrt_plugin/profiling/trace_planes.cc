@@ -13,6 +13,7 @@
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "poplar/Target.hpp"
+#include "runtime/executable/stream_titles.h"
 
 namespace jax_ipu {
 namespace {
@@ -380,14 +381,14 @@ class PlaneBuilder {
     const char* const what = step.kind == Timeline::Kind::kStreamIn    ? "from host: "
                              : step.kind == Timeline::Kind::kStreamOut ? "to host: "
                                                                        : "host call: ";
-    const std::uint32_t kind =
-        KindOf(program_, kHostLink, what + std::string(step.name), step.bytes, step.executions, [&] {
-          return TraceStats{{"hlo_module", program_->name},
-                            {"program_id", program_id_},
-                            {"bytes_transferred", step.bytes},
-                            {"cycles", step.host_cycles},
-                            {"executions", step.executions}};
-        });
+    const std::uint32_t kind = KindOf(program_, kHostLink, what + TitleOfStream(*program_, step.name),
+                                      step.bytes, step.executions, [&] {
+                                        return TraceStats{{"hlo_module", program_->name},
+                                                          {"program_id", program_id_},
+                                                          {"bytes_transferred", step.bytes},
+                                                          {"cycles", step.host_cycles},
+                                                          {"executions", step.executions}};
+                                      });
     AddEvent(kHostLink, kind, step.host_cycles);
     position_ += step.host_cycles;
   }

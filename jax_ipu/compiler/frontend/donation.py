@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jax_ipu.compiler.frontend.programs import WholeSignature
-from jax_ipu.compiler.ir import ARGUMENT_NAME, LAYOUT_MODE, MEMORY_KIND, Function, Value, size_in_bytes
+from jax_ipu.compiler.ir import ARGUMENT_NAME, LAYOUT_MODE, MEMORY_KIND, RESULT_NAME, Function, Value, size_in_bytes
 from jax_ipu.compiler.layout_modes import is_automatic, requested_order
 from jax_ipu.compiler.types import Shape
+
+_KEPT = (MEMORY_KIND, LAYOUT_MODE, ARGUMENT_NAME, RESULT_NAME)
 
 
 def restore_attributes(main: Function, whole: WholeSignature) -> None:
@@ -20,7 +22,7 @@ def restore_attributes(main: Function, whole: WholeSignature) -> None:
 
 
 def _placement(attrs: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in attrs.items() if key in (MEMORY_KIND, LAYOUT_MODE, ARGUMENT_NAME)}
+    return {key: value for key, value in attrs.items() if key in _KEPT}
 
 
 def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any]]:

@@ -49,6 +49,7 @@ class Context:
         "plans",
         "random_state",
         "remote_buffers",
+        "result_names",
         "sequence",
         "tensors",
     )
@@ -90,8 +91,9 @@ class Context:
         self.ffi_calls: list[_ipu.FfiCallSpec] = []
         # The codelets of users that were added to the graph.
         self.codelets: set[Codelets] = set()
-        # The arguments of main by position.
+        # The arguments of main by position, and the names of its results.
         self.arguments: dict[int, Argument] = {}
+        self.result_names: Sequence[str] = ()
         # The streams of arguments that every call streams in, and the remote buffers by name.
         self.input_streams: dict[int, _ipu.DataStream] = {}
         self.remote_buffers: dict[str, _ipu.RemoteBuffer] = {}

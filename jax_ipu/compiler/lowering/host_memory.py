@@ -91,7 +91,7 @@ def _num_rows(value: Value) -> int:
 def write_result(context: Context, value: Value, position: int) -> None:
     """Streams `value` out, which is the result of this position."""
     stream = context.graph.add_device_to_host_fifo(f"out{position}", value.dtype, num_elements(value.shape))
-    context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
+    context.sequence.stream_out(context.tensor(value), stream, context.result_names[position])
 
 
 LOWERINGS = {

@@ -125,6 +125,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         read.stream_out(tensor, graph.add_device_to_host_fifo(f"state{i}.out", value.dtype, count), argument.name)
         state_programs[i] = (len(programs), len(programs) + 1)
         programs += [write, read]
+    context.result_names = signature.result_names
     context.lower_block(block)
     # Results are streamed out before resident arguments get new values: they may be views of the old ones.
     for position, value in enumerate(block.results):

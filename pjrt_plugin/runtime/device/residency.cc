@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ipu_model/Log.hpp"
+#include "runtime/executable/stream_titles.h"
 
 namespace jax_ipu {
 namespace {
@@ -104,12 +105,12 @@ void Residency::Fetch(Array& array) {
     if (!array.received_) CountRead(array);
     return;
   }
-  const std::size_t slot = array.slot_;
+  const std::string stream = "state" + std::to_string(array.slot_) + ".out";
+  const std::shared_ptr<const Executable> executable = array.program_->executable_;
   array.PublishHost(Read(array));
   CountReceived(array.spec().bytes());
   if (Trace::IsActive())
-    TraceTransfer(TracedTransfer::Kind::kToHost, "state" + std::to_string(slot) + ".out",
-                  array.spec().bytes());
+    TraceTransfer(TracedTransfer::Kind::kToHost, TitleOfStream(*executable, stream), array.spec().bytes());
 }
 
 void Residency::FetchForLinks(Array& array) {
@@ -224,10 +225,11 @@ void Residency::PrepareHostCopies(LoadedProgram& program, const std::vector<Argu
   }
 }
 
-void Residency::CountWrite(std::size_t input, std::uint64_t bytes) {
+void Residency::CountWrite(const LoadedProgram& program, std::size_t input, std::uint64_t bytes) {
   CountSent(bytes);
   if (traced_ != nullptr && bytes > 0)
-    TraceTransfer(TracedTransfer::Kind::kFromHost, "state" + std::to_string(input), bytes);
+    TraceTransfer(TracedTransfer::Kind::kFromHost,
+                  TitleOfStream(*program.executable_, "state" + std::to_string(input)), bytes);
 }
 
 void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& arguments) {
@@ -239,7 +241,7 @@ void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& 
     program.engine_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
     program.engine_->Run(spec.write_program);
     LogTransfer("writes", i, bytes);
-    CountWrite(i, BytesToSend(array));
+    CountWrite(program, i, BytesToSend(array));
   }
 }
 
@@ -258,7 +260,7 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
     program.engine_->ConnectStream(program.inputs_[i].write_stream, data);
     program.engine_->Run(spec.write_program);
     LogTransfer("writes", i, spec.tensor.bytes());
-    CountWrite(i, BytesToSend(*arguments[i].array));
+    CountWrite(program, i, BytesToSend(*arguments[i].array));
     kept = block;
     program.inputs_[i].kept_data = data;
   }

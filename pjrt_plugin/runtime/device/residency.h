@@ -123,7 +123,7 @@ class Residency {
   static void Swap(LoadedProgram& program, std::size_t first, std::size_t other);
   // Before main: makes host copies of all values that main streams, or that lose their variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
-  void CountWrite(std::size_t input, std::uint64_t bytes);
+  void CountWrite(const LoadedProgram& program, std::size_t input, std::uint64_t bytes);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
   void CheckCancelled(const LoadedProgram& program) const;
   void RunMain(LoadedProgram& program);

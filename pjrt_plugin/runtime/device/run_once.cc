@@ -27,9 +27,10 @@ std::vector<std::string> Run(const Executable& executable, std::vector<std::stri
                                             " arguments, not " + std::to_string(arguments.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (arguments[i].size() != inputs[i].tensor.bytes())
-      throw Error(Code::kInvalidArgument, "argument " + std::to_string(i) + " of " + executable.name +
-                                              " has " + std::to_string(inputs[i].tensor.bytes()) +
-                                              " bytes, not " + std::to_string(arguments[i].size()));
+      throw Error(Code::kInvalidArgument,
+                  "argument " + (inputs[i].name.empty() ? std::to_string(i) : inputs[i].name) + " of " +
+                      executable.name + " has " + std::to_string(inputs[i].tensor.bytes()) + " bytes, not " +
+                      std::to_string(arguments[i].size()));
 
   FfiCalls ffi_calls(executable.ffi_calls);
   const std::unique_ptr<DeviceEngine> engine = CreatePoplarEngine(executable, config);

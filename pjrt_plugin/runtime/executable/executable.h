@@ -55,6 +55,7 @@ struct InputSpec {
   // input swap_with, the first of them. -1: none.
   int swap_with = -1, swap_program = -1;
   std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
+  std::string name;      // for people: the path in the caller's arguments; may be empty
   bool kept() const { return aliased_output < 0 && write_program >= 0; }
 
   template <typename Self, typename Visitor>
@@ -70,6 +71,7 @@ struct InputSpec {
     visit("swap_with", self.swap_with);
     visit("swap_program", self.swap_program);
     visit.Bytes("sharding", self.sharding);
+    visit("name", self.name);
   }
 };
 
@@ -80,6 +82,7 @@ struct OutputSpec {
   int forwarded_input = -1;     // the output is that (non-resident) input, unchanged: 0 bytes
   bool in_host_memory = false;  // stays in host memory: never resident with an input
   std::string sharding;
+  std::string name;  // as that of an input
 
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
@@ -89,6 +92,7 @@ struct OutputSpec {
     visit("forwarded_input", self.forwarded_input);
     visit("in_host_memory", self.in_host_memory);
     visit.Bytes("sharding", self.sharding);
+    visit("name", self.name);
   }
 };
 
