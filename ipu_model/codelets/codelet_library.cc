@@ -116,8 +116,8 @@ void WriteHeaders(const fs::path& folder) {
   WriteText(folder / "assert.h", kAssertHeader);
 }
 
-std::vector<std::string> Command(const fs::path& headers) {
-  std::vector<std::string> command = {FindHostCompiler().command};
+std::vector<std::string> Command(const HostCompiler& compiler, const fs::path& headers) {
+  std::vector<std::string> command = {compiler.command};
   for (const char* flag : kFlags) command.emplace_back(flag);
   command.insert(command.end(), {"-isystem", headers.string()});
   return command;
@@ -160,7 +160,7 @@ std::vector<std::string> FilesOfRule(const std::string& rule) {
 void AddIncluded(const fs::path& main, CodeletSource* source) {
   const TemporaryFolder folder(CacheFolder() / "scan");
   WriteHeaders(folder.path() / "include");
-  std::vector<std::string> command = Command(folder.path() / "include");
+  std::vector<std::string> command = Command(FindHostCompiler(), folder.path() / "include");
   command.insert(command.end(), source->flags.begin(), source->flags.end());
   command.insert(command.end(), {"-MM", "-MF", (folder.path() / "rule").string(), main.string()});
   const ProcessResult result = RunTool(command);
@@ -190,8 +190,8 @@ std::string KeyOf(const CodeletSource& source) {
   return key;
 }
 
-std::string KeyOfMachine(const std::string& key) {
-  std::string all = key + "\n" + FindHostCompiler().command + "\n" + FindHostCompiler().version;
+std::string KeyOfMachine(const HostCompiler& compiler, const std::string& key) {
+  std::string all = key + "\n" + compiler.command + "\n" + compiler.version;
   for (const char* flag : kFlags) all += std::string(" ") + flag;
   for (const char* flag : kLoopFlags) all += std::string(" ") + flag;
   for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i) all += kEmbeddedHeaders[i].text;
@@ -230,7 +230,8 @@ std::string TableSource(const std::string& main, const std::vector<ClassNames>& 
 
 // Places source and headers in the folder. Returns the command that compiles them, and the path of the file
 // of codelets.
-std::vector<std::string> PlaceSource(const CodeletSource& source, const fs::path& folder, std::string* main) {
+std::vector<std::string> PlaceSource(const HostCompiler& compiler, const CodeletSource& source,
+                                     const fs::path& folder, std::string* main) {
   const fs::path headers = folder / "include", root = folder / "source";
   WriteHeaders(headers);
   const auto place = [&root](const std::string& path) { return root / fs::path(path).relative_path(); };
@@ -240,7 +241,7 @@ std::vector<std::string> PlaceSource(const CodeletSource& source, const fs::path
     WriteText(place(source.files[i].first), "#line 1 " + Quoted(shown) + "\n" + source.files[i].second);
   }
   *main = place(source.files.at(0).first).string();
-  std::vector<std::string> command = Command(headers);
+  std::vector<std::string> command = Command(compiler, headers);
   for (const std::string& flag : source.flags) {
     std::size_t length = 0;
     command.push_back(flag);
@@ -250,9 +251,35 @@ std::vector<std::string> PlaceSource(const CodeletSource& source, const fs::path
   return command;
 }
 
-void CompileInto(const CodeletSource& source, const fs::path& folder) {
+// How Clang's vector types are declared. g++ ignores the attribute: a vector would be one number.
+constexpr char kVectorTypes[] = "ext_vector_type";
+
+// The compiler that the source needs: clang++ if it has Clang's vector types, else the usual one.
+const HostCompiler& CompilerOf(const CodeletSource& source) {
+  const HostCompiler& usual = FindHostCompiler();
+  const auto with = std::find_if(source.files.begin(), source.files.end(), [](const auto& file) {
+    return file.second.find(kVectorTypes) != std::string::npos;
+  });
+  if (with == source.files.end() || usual.is_clang()) return usual;
+  // Only what is left after preprocessing counts.
+  const TemporaryFolder work(CacheFolder() / "vectors");
   std::string main;
-  std::vector<std::string> command = PlaceSource(source, folder, &main);
+  std::vector<std::string> command = PlaceSource(usual, source, work.path(), &main);
+  const fs::path output = work.path() / "preprocessed";
+  command.insert(command.end(), {"-E", main, "-o", output.string()});
+  if (RunTool(command).status != 0 || ReadText(output).find(kVectorTypes) == std::string::npos) return usual;
+  const HostCompiler* const clang = FindClang();
+  if (clang != nullptr && clang->is_clang()) return *clang;
+  throw graph_program_compilation_error(
+      "addCodelets: '" + source.name + "' has vector types of Clang (" + kVectorTypes + ", in '" +
+      (with == source.files.begin() ? source.name : with->first) + "'), which need clang++: " +
+      (clang == nullptr ? "there is none" : "IPU_MODEL_CXX is " + clang->command) +
+      ". Install clang++, or set IPU_MODEL_CXX to one");
+}
+
+void CompileInto(const HostCompiler& compiler, const CodeletSource& source, const fs::path& folder) {
+  std::string main;
+  std::vector<std::string> command = PlaceSource(compiler, source, folder, &main);
   std::vector<std::string> probe = command;
   const std::string object = (folder / "probe.o").string();
   probe.insert(probe.end(), {"-O0", "-g", "-fno-eliminate-unused-debug-types", "-c", main, "-o", object});
@@ -308,12 +335,13 @@ std::string LoopSource(const std::string& main, const std::string& classes) {
 std::string CountLoops(const CodeletSource& source, const fs::path& folder) {
   const TemporaryFolder work(folder / "loops");
   std::string main;
-  std::vector<std::string> command = PlaceSource(source, work.path(), &main);
+  const HostCompiler& compiler = CompilerOf(source);
+  std::vector<std::string> command = PlaceSource(compiler, source, work.path(), &main);
   const std::string classes = ReadText(folder / "classes"), output = (work.path() / "loops.s").string(),
                     file = (work.path() / "loops.cc").string();
   WriteText(file, LoopSource(main, classes));
   command.insert(command.end(), std::begin(kLoopFlags), std::end(kLoopFlags));
-  if (FindHostCompiler().version.find("clang") != std::string::npos) {
+  if (compiler.is_clang()) {
     command.insert(command.end(), std::begin(kLoopFlagsOfClang), std::end(kLoopFlagsOfClang));
   } else {
     command.insert(command.end(), std::begin(kLoopFlagsOfGcc), std::end(kLoopFlagsOfGcc));
@@ -347,7 +375,8 @@ std::string LoopsOf(const CodeletSource& source, const fs::path& folder) {
 
 // The shared object for the source, compiled if the cache has none.
 fs::path ObjectOf(const CodeletSource& source, const std::string& key) {
-  const std::string all = KeyOfMachine(key);
+  const HostCompiler& compiler = CompilerOf(source);
+  const std::string all = KeyOfMachine(compiler, key);
   const fs::path folder = CacheFolder() / HashOf(all), object = folder / "codelets.so";
   const auto cached = [&] {
     std::error_code error;
@@ -356,7 +385,7 @@ fs::path ObjectOf(const CodeletSource& source, const std::string& key) {
   };
   if (cached()) return object;
   const TemporaryFolder work(folder);
-  CompileInto(source, work.path());
+  CompileInto(compiler, source, work.path());
   WriteText(work.path() / "key", all);
   std::error_code error;
   fs::rename(work.path(), folder, error);

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "codelets/class_names.h"
+#include "codelets/host_compiler.h"
 #include "ipu_model/Types.hpp"
 #include "poplar/VectorLayout.hpp"
 #include "poplar/exceptions.hpp"
@@ -320,6 +321,32 @@ TEST(no_compiler) {
   unsetenv("IPU_MODEL_CXX");
   CHECK(Contains(message, "/no/such/compiler"));
   CHECK(Contains(message, "IPU_MODEL_CXX"));
+}
+
+// g++ takes a vector type of Clang for one number.
+TEST(vector_types_of_clang) {
+  const auto with = [](const std::string& condition) {
+    return "#include <poplar/Vertex.hpp>\n" + condition +
+           "typedef float float2 __attribute__((ext_vector_type(2)));\n#endif\nclass Pair : public "
+           "poplar::Vertex {\n public:\n  poplar::Output<float> sum;\n  void compute() {\n" +
+           condition +
+           "    float2 pair; pair[0] = 1; pair[1] = 2; *sum = pair[0] + pair[1];\n#endif\n  }\n};\n";
+  };
+  setenv("IPU_MODEL_CXX", "c++", 1);
+  const std::string message = Message([&] { CompileText(with("#if 1\n")); });
+  CHECK(CompileText(with("#ifdef __IPU__\n"))->Find("Pair") != nullptr);
+  unsetenv("IPU_MODEL_CXX");
+  if (!FindHostCompiler().is_clang()) CHECK(Contains(message, "need clang++: IPU_MODEL_CXX is c++"));
+  // A clang++ that is found is taken. This one is c++ with another name for its own vectors.
+  const std::string folder = cache.path().string() + "/bin", file = folder + "/clang++";
+  std::filesystem::create_directories(folder);
+  std::ofstream(file) << "#!/bin/sh\ncase \"$1\" in --version) echo clang version 99; exit;; esac\n"
+                         "exec c++ '-Dext_vector_type(n)=vector_size(4*(n))' \"$@\"\n";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder + ":" + path).c_str(), 1);
+  CHECK(CompileText(with("#if 1\n"))->Find("Pair") != nullptr);
+  setenv("PATH", path.c_str(), 1);
 }
 
 TEST(a_cache_that_others_can_write_is_refused) {

@@ -68,12 +68,33 @@ ProcessResult RunProcess(const std::vector<std::string>& command) {
   return result;
 }
 
+namespace {
+
+std::string Chosen() {
+  const char* const chosen = std::getenv("IPU_MODEL_CXX");
+  return chosen != nullptr ? chosen : "";
+}
+
+// Whether a compiler of this name runs.
+bool Ask(const std::string& name, HostCompiler* found) {
+  try {
+    const ProcessResult version = RunProcess({name, "--version"});
+    const ProcessResult machine = RunProcess({name, "-dumpmachine"});
+    if (version.status != 0 || machine.status != 0) return false;
+    *found = {name, version.output.substr(0, version.output.find('\n')) + " " + machine.output};
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 const HostCompiler& FindHostCompiler() {
   static std::mutex mutex;
   static HostCompiler found;
   const std::lock_guard<std::mutex> lock(mutex);
-  const char* chosen = std::getenv("IPU_MODEL_CXX");
-  const std::string own = chosen != nullptr ? chosen : "";
+  const std::string own = Chosen();
   // A choice replaces what was found before it was made.
   if (!found.command.empty() && (own.empty() || own == found.command)) return found;
   std::vector<std::string> names = {"c++", "g++", "clang++"};
@@ -81,18 +102,25 @@ const HostCompiler& FindHostCompiler() {
   std::string tried;
   for (const std::string& name : names) {
     tried += (tried.empty() ? "" : ", ") + name;
-    try {
-      const ProcessResult version = RunProcess({name, "--version"});
-      const ProcessResult machine = RunProcess({name, "-dumpmachine"});
-      if (version.status != 0 || machine.status != 0) continue;
-      found = {name, version.output.substr(0, version.output.find('\n')) + " " + machine.output};
-      return found;
-    } catch (const std::system_error&) {
-    }
+    if (Ask(name, &found)) return found;
   }
   throw poplar::graph_program_compilation_error(
       "addCodelets: the model compiles codelets with the host's C++ compiler, and found none (tried: " +
       tried + "). Install g++ 12 or later, or set IPU_MODEL_CXX to a compiler");
+}
+
+const HostCompiler* FindClang() {
+  const HostCompiler& usual = FindHostCompiler();
+  if (!Chosen().empty() || usual.is_clang()) return &usual;
+  static std::mutex mutex;
+  static HostCompiler found;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!found.command.empty() || Ask("clang++", &found)) return &found;
+  // Distributions have packages of one version, whose names end with it.
+  for (int version = 21; version >= 14; --version) {
+    if (Ask("clang++-" + std::to_string(version), &found)) return &found;
+  }
+  return nullptr;
 }
 
 }  // namespace ipu_model

@@ -18,11 +18,15 @@ ProcessResult RunProcess(const std::vector<std::string>& command);
 struct HostCompiler {
   std::string command;
   std::string version;  // the version and machine that it prints
+  bool is_clang() const { return version.find("clang") != std::string::npos; }
 };
 
 // The first that runs: the environment variable IPU_MODEL_CXX, c++, g++, clang++. Throws
 // poplar::graph_program_compilation_error if there is none.
 const HostCompiler& FindHostCompiler();
+// The same of clang++, clang++-21 and so on alone; what was chosen by IPU_MODEL_CXX is taken as it is. Null
+// if there is none.
+const HostCompiler* FindClang();
 
 }  // namespace ipu_model
 

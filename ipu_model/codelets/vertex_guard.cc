@@ -35,6 +35,7 @@ struct ThreadState {
   volatile sig_atomic_t inside = 0;
   volatile std::uint64_t started = 0;  // vertices that this thread has begun
   std::uint64_t seen = 0;              // `started` at the last tick
+  void* volatile fault = nullptr;      // the address of the last fatal signal
 };
 thread_local ThreadState state;
 // Null on threads that never ran a vertex. Reading it allocates nothing, which a handler must not do.
@@ -51,7 +52,10 @@ void OnTick(int) {
 }
 
 void OnFatal(int signal, siginfo_t* info, void* context) {
-  if (current != nullptr && current->inside != 0) siglongjmp(current->leave, signal);
+  if (current != nullptr && current->inside != 0) {
+    current->fault = info->si_addr;
+    siglongjmp(current->leave, signal);
+  }
   // Not a vertex: whatever was there before handles it.
   std::size_t i = 0;
   while (kFatal[i] != signal) ++i;
@@ -112,6 +116,11 @@ class ThreadGuard {
 
   // The timer counts the processor time of this thread, so it rests while the thread waits.
   void SetLimit(double seconds) {
+    if (const pid_t process = getpid(); process != process_) {  // a fork has no timers
+      has_timer_ = false;
+      seconds_ = 0;
+      process_ = process;
+    }
     if (seconds == seconds_ || Installed().tick == 0) return;
     if (!has_timer_) {
       sigevent event = {};
@@ -135,6 +144,7 @@ class ThreadGuard {
   std::unique_ptr<unsigned char[]> memory_;
   timer_t timer_ = {};
   bool has_timer_ = false;
+  pid_t process_ = getpid();
   double seconds_ = 0;
 };
 
@@ -163,7 +173,7 @@ VertexTimeLimit::~VertexTimeLimit() { limit = before_; }
 double VertexTimeLimit::Current() { return limit; }
 
 std::string RunGuarded(const GuardedVertex* vertices, std::size_t begin, std::size_t end, double seconds,
-                       std::size_t* failed) {
+                       std::size_t* failed, const void** fault) {
   thread_local ThreadGuard guard;
   current = &state;
   guard.SetLimit(seconds);
@@ -172,6 +182,7 @@ std::string RunGuarded(const GuardedVertex* vertices, std::size_t begin, std::si
   if (const int why = sigsetjmp(state.leave, 0); why != 0) {
     state.inside = 0;
     *failed = i;
+    if (fault != nullptr && (why == SIGSEGV || why == SIGBUS)) *fault = state.fault;
     return Reason(why, seconds);
   }
   try {

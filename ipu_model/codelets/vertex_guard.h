@@ -16,8 +16,9 @@ struct GuardedVertex {
   VertexFunction compute;
   void* vertex;
 };
+// `fault`, if it is not null, is set to the address that it must not access, if that is why.
 std::string RunGuarded(const GuardedVertex* vertices, std::size_t begin, std::size_t end, double seconds,
-                       std::size_t* failed);
+                       std::size_t* failed, const void** fault = nullptr);
 
 // Sets the limit of the runs that this thread starts, for its lifetime.
 class VertexTimeLimit {

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "codelets/isolation.h"
+#include "core/checked_vertex.h"
 #include "core/compute_set.h"
 #include "core/program_node.h"
 #include "core/serialise.h"
@@ -22,9 +24,6 @@ using codelet::Field;
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-// Bytes before and after the elements of an edge in the tile engine; what a vertex writes there is found.
-constexpr std::size_t kGuardBytes = 1024;
-constexpr unsigned char kGuard = 0xa5, kUnwritten = 0xff;
 // Less work than this is not worth waking other threads.
 constexpr std::size_t kAloneBytes = 64 * 1024;
 
@@ -119,13 +118,49 @@ std::string ExecuteKernel::RunRange(std::size_t begin, std::size_t end, double s
   return reason;
 }
 
+std::string ExecuteKernel::RunInHelper(double seconds, std::size_t* failed) const {
+  const auto bytes = [this](std::size_t i, std::size_t e) {
+    const VertexEdge& edge = program_->vertices[i].edges[e];
+    const Field& field = program_->FieldOf(program_->vertices[i], edge);
+    return static_cast<std::size_t>(edge.elements()) * field.element_bytes;
+  };
+  std::vector<IsolatedMemory> results = {instances_.memory()};
+  for (std::size_t i = 0; i < program_->vertices.size(); ++i) {
+    const std::vector<VertexEdge>& edges = program_->vertices[i].edges;
+    for (std::size_t e = 0; e < edges.size(); ++e) {
+      if (!edges[e].writes.empty())
+        results.push_back({static_cast<unsigned char*>(instances_.data(i, e)), bytes(i, e)});
+    }
+  }
+  const auto run = [&](std::size_t i) {
+    const std::size_t edges = program_->vertices[i].edges.size();
+    std::vector<void*> data;
+    for (std::size_t e = 0; e < edges; ++e) data.push_back(instances_.data(i, e));
+    std::string reason = RunChecked(
+        *program_, &instances_, i, seconds,
+        [&](std::size_t e, unsigned char* to) { std::memcpy(to, data[e], bytes(i, e)); },
+        [&](std::size_t e, const unsigned char* from) { std::memcpy(data[e], from, bytes(i, e)); });
+    // What comes back of the state refers to the memory of this process again.
+    for (std::size_t e = 0; e < edges; ++e) instances_.Connect(i, e, data[e]);
+    return reason;
+  };
+  for (const Move& gather : gathers_) std::memcpy(gather.to, gather.from, gather.bytes);
+  std::string reason = RunIsolated(program_->vertices.size(), run, results, failed);
+  if (reason.empty()) {
+    for (const Move& scatter : scatters_) std::memcpy(scatter.to, scatter.from, scatter.bytes);
+  }
+  return reason;
+}
+
 void ExecuteKernel::Run() const {
   const std::size_t n = instances_.vertices().size();
   const double seconds = VertexTimeLimit::Current();
   if (n == 0) return;
   std::size_t failed = 0;
   std::string reason;
-  if (n == 1 || bytes_ + 64 * n < kAloneBytes) {
+  if (CodeletsAreIsolated()) {
+    reason = RunInHelper(seconds, &failed);
+  } else if (n == 1 || bytes_ + 64 * n < kAloneBytes) {
     reason = RunRange(0, n, seconds, &failed);
   } else {
     std::mutex mutex;
@@ -214,66 +249,45 @@ const char* RemarkOf(CycleSource source) {
   }
 }
 
-// Finds a write outside of the elements of an edge; returns "" if there is none.
-std::string GuardProblem(const unsigned char* begin, std::size_t bytes, const Field& field) {
-  for (std::size_t i = 0; i < kGuardBytes; ++i) {
-    const bool after = begin[bytes + i] != kGuard,
-               before = begin[-1 - static_cast<std::ptrdiff_t>(i)] != kGuard;
-    if (!after && !before) continue;
-    const std::size_t n = bytes / field.element_bytes, distance = i / field.element_bytes + 1;
-    return std::string("it writes outside of its field '") + field.name + "' of " + std::to_string(n) +
-           " elements, " + std::to_string(distance) + (after ? " after the last" : " before the first");
-  }
-  return "";
-}
-
-// Runs one vertex on copies of its elements, between guards.
-void RunOnCopies(TileVertices* shared, HostContext& context, std::size_t number,
-                 const std::vector<HostTensor>& reads, const std::vector<HostTensor>& writes) {
+// Runs one vertex on copies of its elements.
+void RunOnCopies(TileVertices* shared, std::size_t number, const std::vector<HostTensor>& reads,
+                 const std::vector<HostTensor>& writes) {
   const VertexProgram& program = *shared->program;
   if (shared->instances == nullptr) shared->instances = std::make_unique<VertexInstances>(shared->program);
   const ProgramVertex& v = program.vertices[number];
-  std::vector<unsigned char*> buffers;
-  std::size_t r = 0, w = 0;
-  for (std::size_t e = 0; e < v.edges.size(); ++e) {
-    const VertexEdge& edge = v.edges[e];
-    const std::size_t size = program.FieldOf(v, edge).element_bytes;
-    const std::size_t bytes = static_cast<std::size_t>(edge.elements()) * size;
-    auto* memory = context.scratch.Allocate<unsigned char>(2 * kGuardBytes + bytes);
-    std::memset(memory, kGuard, 2 * kGuardBytes + bytes);
-    unsigned char* const data = memory + kGuardBytes;
-    std::memset(data, kUnwritten, bytes);
-    unsigned char* at = data;
-    for (const VertexRun& run : edge.reads) {
-      const std::size_t part = static_cast<std::size_t>(run.count) * size;
+  std::size_t r = 0, w = 0;  // edges are loaded and stored in their order
+  const auto load = [&](std::size_t e, unsigned char* at) {
+    for (const VertexRun& run : v.edges[e].reads) {
+      const std::size_t part =
+          static_cast<std::size_t>(run.count) * program.FieldOf(v, v.edges[e]).element_bytes;
       std::memcpy(at, reads[r++].data, part);
       at += part;
     }
-    buffers.push_back(data);
-    shared->instances->Connect(number, e, data);
-  }
-  std::size_t failed = number;
-  std::string reason = RunGuarded(shared->instances->vertices().data(), number, number + 1,
-                                  VertexTimeLimit::Current(), &failed);
-  r = 0;
-  for (std::size_t e = 0; e < v.edges.size() && reason.empty(); ++e) {
-    const VertexEdge& edge = v.edges[e];
-    const Field& field = program.FieldOf(v, edge);
-    reason = GuardProblem(buffers[e], static_cast<std::size_t>(edge.elements()) * field.element_bytes, field);
-    const unsigned char* at = buffers[e];
-    for (const VertexRun& run : edge.reads) {
-      const std::size_t part = static_cast<std::size_t>(run.count) * field.element_bytes;
-      if (edge.writes.empty() && reason.empty() && std::memcmp(at, reads[r].data, part) != 0)
-        reason = std::string("it writes to its input '") + field.name + "'";
-      at += part;
-      ++r;
-    }
-    at = buffers[e];
-    for (const VertexRun& run : edge.writes) {
-      const std::size_t part = static_cast<std::size_t>(run.count) * field.element_bytes;
+  };
+  const auto store = [&](std::size_t e, const unsigned char* at) {
+    for (const VertexRun& run : v.edges[e].writes) {
+      const std::size_t part =
+          static_cast<std::size_t>(run.count) * program.FieldOf(v, v.edges[e]).element_bytes;
       std::memcpy(writes[w++].data, at, part);
       at += part;
     }
+  };
+  const auto run = [&](std::size_t /*the only one*/) {
+    return RunChecked(program, shared->instances.get(), number, VertexTimeLimit::Current(), load, store);
+  };
+  std::string reason;
+  if (CodeletsAreIsolated()) {
+    std::vector<IsolatedMemory> results = {shared->instances->memory()};
+    std::size_t next = 0, failed = 0;
+    for (const VertexEdge& edge : v.edges) {
+      const std::size_t size = program.FieldOf(v, edge).element_bytes;
+      for (const VertexRun& part : edge.writes) {
+        results.push_back({writes[next++].as<unsigned char>(), static_cast<std::size_t>(part.count) * size});
+      }
+    }
+    reason = RunIsolated(1, run, results, &failed);
+  } else {
+    reason = run(number);
   }
   if (!reason.empty()) Fail(program, number, reason);
 }
@@ -332,9 +346,9 @@ TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
         group.reads.push_back(access(OperandRef::Kind::kInput, accesses.reads[k], k, true));
       for (std::size_t k = 0; k < accesses.writes.size(); ++k)
         group.writes.push_back(access(OperandRef::Kind::kOutput, accesses.writes[k], k, false));
-      group.compute = [shared](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+      group.compute = [shared](HostContext& /*host*/, const Box& box, const std::vector<HostTensor>& reads,
                                const std::vector<HostTensor>& writes) {
-        RunOnCopies(shared.get(), host, static_cast<std::size_t>(box.begin[0]), reads, writes);
+        RunOnCopies(shared.get(), static_cast<std::size_t>(box.begin[0]), reads, writes);
       };
       group.cycles = [](const TargetModel&, const Box& box) {
         return static_cast<std::uint64_t>(box.end[1]);

@@ -33,10 +33,12 @@ class ExecuteKernel : public BoundKernel {
     std::size_t bytes;
   };
   std::string RunRange(std::size_t begin, std::size_t end, double seconds, std::size_t* failed) const;
+  // All of them in a helper process.
+  std::string RunInHelper(double seconds, std::size_t* failed) const;
 
   std::shared_ptr<const VertexProgram> program_;
-  VertexInstances instances_;
-  std::size_t bytes_ = 0;  // of all edges
+  mutable VertexInstances instances_;  // a run changes the state of its vertices
+  std::size_t bytes_ = 0;              // of all edges
   std::unique_ptr<unsigned char, void (*)(void*)> buffers_;
   std::size_t buffer_bytes_ = 0;
   std::vector<Move> gathers_, scatters_;

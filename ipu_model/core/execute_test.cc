@@ -35,7 +35,11 @@ const toy::CodeletCache cache;
 
 const char* const kCodelets = R"cpp(
 #include <ipudef.h>
+#include <signal.h>
+#include <unistd.h>
 #include <cassert>
+#include <cstdlib>
+#include <cstring>
 #include <poplar/HalfFloat.hpp>
 #include <poplar/Vertex.hpp>
   using namespace poplar;
@@ -145,6 +149,25 @@ const char* const kCodelets = R"cpp(
           break;
         case 9:
           abort();
+        case 11:
+          out[5000] = 7;
+          break;
+        case 12:
+          out[-100000] = 7;
+          break;
+        case 13:
+          const_cast<int&>(in[-3]) = 8;
+          break;
+        case 14:
+          kill(getpid(), SIGKILL);
+          break;
+        case 15:
+          exit(0);
+        case 16: {
+          char* volatile small = static_cast<char*>(malloc(16));
+          memset(small, 1, 4096);
+          abort();
+        }
         case 10:
           [this]() noexcept { assert(what == 0); }();
           break;
@@ -463,6 +486,19 @@ TEST(errors_name_vertices_and_fields) {
   CHECK(Contains(MessageOf<poplar::unknown_vertex_type>(
                      [&] { with([](auto& g, auto& cs, auto&, auto&) { g.addVertex(cs, "Scal"); }); }),
                  {"'Scal'", "Weighted<half>"}));
+  // Of many classes only those with the most similar names.
+  Graph many = NewGraph();
+  std::string text = "#include <poplar/Vertex.hpp>\n";
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = (i < 10 ? "Similar" : "Other") + std::to_string(i);
+    text += "class " + name + " : public poplar::Vertex { public: void compute() {} };\n";
+  }
+  std::istringstream source(text);
+  many.addCodelets(source);
+  const std::string message =
+      MessageOf<poplar::unknown_vertex_type>([&] { many.addVertex(many.addComputeSet(), "Similar"); });
+  CHECK(Contains(message, {"'Similar'", "nearest", "Similar0, Similar1", "Similar9"}));
+  for (const char* other : {"Other", "Weighted"}) CHECK(message.find(other) == std::string::npos);
   CHECK(Contains(MessageOf<poplar::invalid_tile_mapping>([&] {
                    with([](auto& g, auto& cs, auto& x, auto& y) {
                      g.addVertex(cs, "Scale", {{"in", x}, {"out", y}});
@@ -513,6 +549,58 @@ TEST(bad_vertices_end_with_an_error) {
   CHECK(Contains(run(1, "tile"), {"vertex 1", "'out' of 4 elements", "3 after the last"}));
   CHECK(Contains(run(2, "tile"), {"vertex 1", "'out'", "1 before the first"}));
   CHECK(Contains(run(3, "tile"), {"vertex 1", "writes to its input 'in'"}));
+  CHECK(Contains(run(11, "tile"), {"vertex 1", "'out' of 4 elements", "4997 after the last"}));
+  CHECK(Contains(run(12, "tile"), {"vertex 1", "'out' of 4 elements", "100000 before the first"}));
+  CHECK(Contains(run(13, "tile"), {"vertex 1", "'in' of 4 elements", "3 before the first"}));
+  // In a process of its own a vertex may do anything, in both engines.
+  setenv("JAX_IPU_CODELETS", "isolated", 1);
+  for (const char* engine : kEngines) {
+    CHECK(Contains(run(0, engine), {"no error"}));
+    CHECK(Contains(run(1, engine),
+                   {"vertex 1", "'bad'", "Bad, tile 5", "'out' of 4 elements", "3 after the last"}));
+    CHECK(Contains(run(3, engine), {"vertex 1", "writes to its input 'in'"}));
+    CHECK(Contains(run(4, engine), {"vertex 1", "0.05 s", "vertexTimeLimit"}));
+    CHECK(Contains(run(6, engine), {"vertex 1", "memory that it does not have"}));
+    CHECK(Contains(run(12, engine), {"vertex 1", "100000 before the first"}));
+    CHECK(Contains(run(14, engine), {"vertex 1", "'bad'", "Bad, tile 5", "ended its process: Killed"}));
+    CHECK(Contains(run(15, engine), {"vertex 1", "'bad'", "Bad, tile 5", "called exit()"}));
+    CHECK(Contains(run(16, engine), {"vertex 1", "'bad'", "Bad, tile 5", "abort()"}));
+  }
+  setenv("JAX_IPU_CODELETS", "alone", 1);
+  CHECK(Contains(run(0, "fast"), {"another type of error", "JAX_IPU_CODELETS", "'alone'"}));
+  unsetenv("JAX_IPU_CODELETS");
+}
+
+TEST(isolated_vertices_compute_the_same) {
+  const auto run = [](const char* engine_name, bool isolated) {
+    Graph graph = NewGraph();
+    const Tensor x = graph.addVariable(poplar::FLOAT, {64}, "x"),
+                 y = graph.addVariable(poplar::FLOAT, {64}, "y");
+    graph.setTileMapping(x, 0);
+    graph.setTileMapping(y, 1);
+    const ComputeSet cs = graph.addComputeSet("scale");
+    // Elements that lie together, and some that do not.
+    graph.setTileMapping(graph.addVertex(cs, "Scale", {{"in", x.slice(0, 8)}, {"out", y.slice(32, 40)}}), 1);
+    const Tensor steps = y.slice(0, 32).reshape({8, 4}).slice(1, 2, 1).flatten();
+    graph.setTileMapping(graph.addVertex(cs, "Scale", {{"in", x.slice(8, 16).reverse(0)}, {"out", steps}}),
+                         0);
+    graph.createHostWrite("x", x);
+    graph.createHostRead("y", y);
+    poplar::Engine engine(graph, Sequence{Execute(cs), Execute(cs)}, {{"execution", engine_name}});
+    engine.load();
+    std::vector<float> in(64), out(64);
+    std::iota(in.begin(), in.end(), 1.0f);
+    engine.writeTensor("x", in.data(), in.data() + 64);
+    if (isolated) setenv("JAX_IPU_CODELETS", "isolated", 1);
+    engine.run();
+    unsetenv("JAX_IPU_CODELETS");
+    engine.readTensor("y", out.data(), out.data() + 64);
+    return out;
+  };
+  const std::vector<float> expected = run("fast", false);
+  CHECK_EQ(expected[33], 4.0f);
+  CHECK_EQ(expected[1], 32.0f);
+  for (const char* engine : kEngines) CHECK(run(engine, true) == expected);
 }
 
 TEST(cycles_and_memory) {

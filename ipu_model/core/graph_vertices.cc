@@ -3,6 +3,8 @@
 #include <sstream>
 #include <utility>
 
+#include "codelets/class_names.h"
+#include "codelets/nearest_names.h"
 #include "core/codelet_file.h"
 #include "core/compute_set.h"
 #include "core/graph_impl.h"
@@ -68,6 +70,28 @@ bool Graph::hasCodelet(const std::string& vertexType) const {
   return impl_->FindCodelet(vertexType, &library) != nullptr;
 }
 
+namespace {
+
+constexpr std::size_t kShownClasses = 10;
+
+// For messages: the classes that the graph has, or those of them that are most like the name.
+std::string KnownClasses(const ipu_model::GraphImpl& graph, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& library : graph.codelets) {
+    for (const auto* type : library->classes()) names.emplace_back(type->name);
+  }
+  if (names.empty()) return "known are: none; call Graph::addCodelets";
+  std::string text = "known are: ";
+  if (names.size() > kShownClasses) {
+    text = "of " + std::to_string(names.size()) + " that are known these are nearest: ";
+    names = ipu_model::NearestNames(ipu_model::CanonicalName(name), std::move(names), kShownClasses);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return text;
+}
+
+}  // namespace
+
 ComputeSet Graph::addComputeSet(const DebugContext& debugContext) {
   auto data = std::make_shared<ComputeSetData>();
   data->id = impl_->num_compute_sets++;
@@ -85,13 +109,8 @@ VertexRef Graph::addVertex(const ComputeSet& cs, const std::string& vertexType,
   VertexState vertex;
   vertex.type = impl_->FindCodelet(vertexType, &vertex.library);
   if (vertex.type == nullptr) {
-    std::string known;
-    for (const auto& library : impl_->codelets) {
-      for (const auto* type : library->classes())
-        known += (known.empty() ? "" : ", ") + std::string(type->name);
-    }
-    throw unknown_vertex_type("addVertex: there is no vertex class '" + vertexType +
-                              "'; known are: " + (known.empty() ? "none; call Graph::addCodelets" : known));
+    throw unknown_vertex_type("addVertex: there is no vertex class '" + vertexType + "'; " +
+                              KnownClasses(*impl_, vertexType));
   }
   vertex.name = debugContext.getPathName();
   vertex.fields.resize(vertex.type->num_fields);
@@ -279,7 +298,8 @@ void Graph::registerPerfEstimator(const std::string& vertexType, PerfEstimateFun
   std::shared_ptr<const ipu_model::CodeletLibrary> library;
   const auto* type = impl_->FindCodelet(vertexType, &library);
   if (type == nullptr)
-    throw unknown_vertex_type("registerPerfEstimator: there is no vertex class '" + vertexType + "'");
+    throw unknown_vertex_type("registerPerfEstimator: there is no vertex class '" + vertexType + "'; " +
+                              KnownClasses(*impl_, vertexType));
   impl_->perf_estimators[type->name] = std::move(estimator);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codelets/codelet_library.h"
+#include "codelets/isolation.h"
 #include "codelets/vertex_guard.h"
 #include "core/box.h"
 
@@ -83,8 +84,12 @@ class VertexInstances {
   void Reset();
   // `edge`: its number in the vertex.
   void Connect(std::size_t vertex, std::size_t edge, void* data);
+  // What it is connected to.
+  void* data(std::size_t vertex, std::size_t edge) const { return slots_[first_slot_[vertex] + edge].data; }
   // By vertex.
   const std::vector<GuardedVertex>& vertices() const { return vertices_; }
+  // The memory of all of them.
+  IsolatedMemory memory() const { return {memory_.get(), bytes_}; }
 
  private:
   struct Slot {

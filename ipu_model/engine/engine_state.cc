@@ -53,6 +53,10 @@ EngineState::EngineState(poplar::Executable executable, const poplar::OptionFlag
     : executable_(std::move(executable)), options_(ReadEngineOptions(flags)) {
   const unsigned replicas = options_.one_replica ? 1 : program().replication_factor;
   for (unsigned r = 0; r < replicas; ++r) replicas_.emplace_back(executable_.program(), options_);
+  // A runtime has other means to end a run.
+  for (ReplicaEngine& replica : replicas_)
+    replica.With(
+        [&](auto& engine) { engine.SetLoopLimit(options_.one_replica ? 0 : options_.vertex_seconds); });
   if (options_.graph_profile || options_.execution_profile) SaveProfile();
 }
 

@@ -60,6 +60,7 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stre
     : program_(std::move(program)),
       plan_(MakeHostPlan(*program_, stream_memory_stays, streams_in_place)),
       cycles_(*program_, plan_.code.loops),
+      loop_limit_(plan_.code.loops, &cycles_),
       host_functions_(*program_),
       print_stream_(&std::cerr) {
   program_->Prepare();
@@ -218,7 +219,10 @@ void FastEngine::Compile() {
   };
   environment.poll = [](void* self) {
     auto* engine = static_cast<FastEngine*>(self);
-    return guarded(engine, [&] { engine->cancellation_.Poll(); });
+    return guarded(engine, [&] {
+      engine->cancellation_.Poll();
+      engine->loop_limit_.Check();
+    });
   };
   loops_ = CompileLoops(environment);
   if (loops_.empty()) return;
@@ -448,6 +452,7 @@ void FastEngine::RunBand(const BandGroup& group, const BandMemory& memory, std::
 void FastEngine::Run(unsigned program) {
   if (unconnected_ > 0) CheckConnected(program);
   cycles_.Reset();
+  loop_limit_.Start();
   const CycleClock::Scope clock(&cycles_);
   Execute(program);
   last_run_cycles_ = program == 0 ? cycles_.total() : 0;
@@ -563,6 +568,7 @@ void FastEngine::Execute(unsigned program) {
       case OpCode::kTrip:
         cancellation_.CountTrip();
         cycles_.Trip(in.a);
+        loop_limit_.Check();
         break;
       case OpCode::kSwitch: {
         const SwitchTable& table = host.switches[in.a];

@@ -20,6 +20,7 @@
 #include "engine/host_functions.h"
 #include "engine/host_plan.h"
 #include "engine/loop_code.h"
+#include "engine/loop_limit.h"
 #include "engine/stream_port.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
@@ -52,6 +53,7 @@ class FastEngine {
   // Sets the replica as which the next runs take part in collectives.
   void SetReplica(const Replica& replica) { replica_ = replica; }
   void SetCancellation(Cancellation cancellation) { cancellation_ = std::move(cancellation); }
+  void SetLoopLimit(double seconds) { loop_limit_.Set(seconds); }  // see LoopLimit::Set
   // `program` is one of the compiled program's. Throws RunCancelled.
   void Run(unsigned program);
   // Returns the cycles of the last run if that was the main program; otherwise 0.
@@ -143,6 +145,7 @@ class FastEngine {
   std::vector<std::vector<HostTensor>> prints_;
   std::vector<std::uint64_t> counters_;
   ExecutedCycles cycles_;
+  LoopLimit loop_limit_;
   HostFunctions host_functions_;
   std::uint64_t last_run_cycles_ = 0;
   std::vector<std::uint32_t> return_slots_;

@@ -176,6 +176,38 @@ TEST(TransfersOfRemoteBuffersCostTheirLink) {
   CHECK_EQ(report.host_link_cycles, 5300u + 600u);
 }
 
+TEST(AnEndlessLoopIsEnded) {
+  InBothModes([](const OptionFlags& mode) {
+    const Device device = SmallDevice();
+    Graph graph(device);
+    const Tensor on = graph.addConstant(BOOL, {}, true), x = OnTile(graph, INT, {1}, 0, "x"),
+                 one = graph.addConstant(INT, {1}, 1), y = OnTile(graph, INT, {3000}, 0, "y");
+    graph.setTileMapping(on, 0);
+    graph.setTileMapping(one, 0);
+    Sequence count;
+    popops::addInPlace(graph, x, one, count);
+    // The second is too large for the code that runs loops of small operations.
+    Sequence many;
+    popops::addInPlace(graph, y, y, many);
+    const RepeatWhileTrue small(Sequence(), on, count, "small"), large(Sequence(), on, many, "large");
+    // A loop in a loop that ends by itself: the outer one does not.
+    const Tensor off = graph.addConstant(BOOL, {}, false);
+    graph.setTileMapping(off, 0);
+    const RepeatWhileFalse outer(Sequence(), off, Sequence{RepeatWhileTrue(count, off, many)}, "outer");
+    OptionFlags options = mode;
+    options.set("vertexTimeLimit", "0.1");
+    Engine engine(graph, {small, large, outer, Repeat(2, count)}, options);
+    engine.load(device);
+    for (unsigned program = 0; program < 3; ++program) {
+      const std::string message = MessageOf<runtime_error>([&] { engine.run(program); });
+      CHECK(Contains(message, program == 2 ? "RepeatWhileFalse" : "RepeatWhileTrue"));
+      CHECK(Contains(message, "0.1 s") && Contains(message, "vertexTimeLimit"));
+      CHECK(Contains(message, program == 0 ? "small" : program == 1 ? "large" : "outer"));
+    }
+    engine.run(3);  // the engine is as before
+  });
+}
+
 TEST(AbortsAndErrorPrograms) {
   InBothModes([](const OptionFlags& mode) {
     const Device device = SmallDevice();

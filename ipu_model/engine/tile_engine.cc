@@ -13,6 +13,7 @@
 #include "engine/compiled_program.h"
 #include "engine/executed_cycles.h"
 #include "engine/expander.h"
+#include "engine/loop_limit.h"
 #include "engine/plan_context.h"
 #include "engine/print_tensor.h"
 #include "engine/tile_storage.h"
@@ -92,6 +93,7 @@ class TileEngine::Implementation {
         streams_(program_->streams.size()),
         loops_(LoopsOf(*program_)),
         cycles_(*program_, loops_),
+        loop_limit_(loops_, &cycles_),
         host_functions_(*program_) {
     program_->Prepare();
     host_functions_.ForEachStream(
@@ -143,6 +145,7 @@ class TileEngine::Implementation {
   }
 
   void SetCancellation(Cancellation cancellation) { cancellation_ = std::move(cancellation); }
+  void SetLoopLimit(double seconds) { loop_limit_.Set(seconds); }
 
   void RunExpansions(const hlo::Expansions& library) {
     expander_ = std::make_unique<Expander>(*program_, library);
@@ -153,6 +156,7 @@ class TileEngine::Implementation {
   void Run(unsigned program) {
     const FlushDenormals flush;
     cycles_.Reset();
+    loop_limit_.Start();
     const CycleClock::Scope clock(&cycles_);
     Run(*program_->programs.at(program));
     last_run_cycles_ = program == 0 ? cycles_.total() : 0;
@@ -199,6 +203,7 @@ class TileEngine::Implementation {
           if (Predicate(node) != (node.kind == ProgramKind::kRepeatWhileTrue)) return;
           cancellation_.CountTrip();
           cycles_.Trip(loop);
+          loop_limit_.Check();
           Run(*node.children[1]);
         }
       }
@@ -578,6 +583,7 @@ class TileEngine::Implementation {
   std::vector<const ProgramNode*> loops_;  // with an unknown trip count
   std::unordered_map<const ProgramNode*, std::size_t> loop_numbers_;
   ExecutedCycles cycles_;
+  LoopLimit loop_limit_;
   HostFunctions host_functions_;
   std::uint64_t last_run_cycles_ = 0;
   std::unordered_map<const Operation*, std::unique_ptr<PlannedOperation>> operations_;
@@ -614,6 +620,7 @@ void TileEngine::SetReplica(const Replica& replica) { implementation_->SetReplic
 void TileEngine::SetCancellation(Cancellation cancellation) {
   implementation_->SetCancellation(std::move(cancellation));
 }
+void TileEngine::SetLoopLimit(double seconds) { implementation_->SetLoopLimit(seconds); }
 void TileEngine::RunExpansions(const hlo::Expansions& library) { implementation_->RunExpansions(library); }
 ExpandedKinds TileEngine::kinds() const { return implementation_->kinds(); }
 void TileEngine::Run(unsigned program) { implementation_->Run(program); }

@@ -40,6 +40,7 @@ class TileEngine {
   // Sets the replica as which the next runs take part in collectives.
   void SetReplica(const Replica& replica);
   void SetCancellation(Cancellation cancellation);
+  void SetLoopLimit(double seconds);  // see LoopLimit::Set
   // See hlo/Expansion.hpp.
   void RunExpansions(const hlo::Expansions& library);
   ExpandedKinds kinds() const;

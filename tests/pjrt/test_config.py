@@ -252,7 +252,7 @@ def test_variables_are_those_of_the_document():
             ],
         ),
         ({"POPLAR_SDK_ENABLED": "/opt/poplar"}, []),
-        ({"JAX_IPU_PYTHON": "python3"}, []),
+        ({"JAX_IPU_PYTHON": "python3", "JAX_IPU_CODELETS": "isolated"}, []),
     ],
 )
 def test_variables_without_effect(variables, lines):
