@@ -15,7 +15,7 @@ NATIVE = "jax_ipu._ipu"
 LAYERS = (
     (
         *("facts", "_ipu", "version", "names", "environment", "compiler.errors", "compiler.types", "compiler.location"),
-        "compiler.tables",
+        *("compiler.tables", "poplibs"),
     ),
     (
         *("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),
