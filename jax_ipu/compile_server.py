@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
     for program, program_format, options, target in _requests(connection):
         try:
             chip = target.decode()
+            options = _with_defaults(options)
             observe = _observer(program, options, chip)
             executable = compile(program, program_format.decode(errors="replace"), options, chip, observe)
             code, text = _OK, executable.serialize()
@@ -94,6 +95,13 @@ def _compiler() -> Any:
     from jax_ipu.compiler import compile
 
     return compile
+
+
+def _with_defaults(options: bytes) -> bytes:
+    """With the options of compilations that the host's environment sets."""
+    from jax_ipu.config import config
+
+    return config.compile_options(options)
 
 
 def _observer(program: bytes, options: bytes, target: str) -> Any:

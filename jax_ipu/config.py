@@ -172,6 +172,7 @@ class Config:
     )
     synthetic_data = _Option(False, _boolean, "Nothing crosses the host link, and values are meaningless.")
     report_dir = _Option("", str, "Folder for a report on every program that the process compiles; empty for none.")
+    poplibs = _Option("", str, "A folder of tools/build_poplibs: operations come from Graphcore's PopLibs.")
     trace_planes = _Option(
         "custom", _one_of(TRACE_PLANES), "custom: a trace names its devices IPU; tpu: TPU, for more of XProf's tools."
     )
@@ -236,6 +237,23 @@ class Config:
         """
         visible = self.visible_devices
         return list(visible) if visible is not None else list(range(self.device_count))
+
+    def compile_options(self, options: bytes) -> bytes:
+        """A serialised xla.CompileOptionsProto with the options that are set here and not in it.
+
+        Examples:
+            >>> from jax_ipu import Config
+            >>> options = Config()
+            >>> options.poplibs = "/opt/poplibs"
+            >>> b"ipu_poplibs" in options.compile_options(b"")
+            True
+        """
+        if not self.poplibs:
+            return options
+        from jax_ipu.compiler.options import serialize_options
+
+        # Of two entries with one name the last counts.
+        return serialize_options({"ipu_poplibs": self.poplibs}) + options
 
     @classmethod
     def variables(cls) -> list[str]:

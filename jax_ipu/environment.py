@@ -84,8 +84,8 @@ INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
 )
 # How alike two names of this package are, prefix and all, where one is meant by the other.
 _CLOSE = 0.75
-# These are read by C++: in other processes (docs/clients.md), and by what runs codelets.
-_OF_OTHER_CLIENTS = ("JAX_IPU_CODELETS", "JAX_IPU_PYTHON")
+# These are read by C++, in other processes (docs/clients.md), by what runs codelets, and by tests.
+_OF_OTHER_CLIENTS = ("JAX_IPU_CODELETS", "JAX_IPU_PYTHON", "JAX_IPU_POPLIBS_TEST_FOLDER")
 _warned = False
 # Set by the activation script of the SDK, not by the user: no warning.
 _SDK = re.compile("POP(LAR|LIBS|TORCH|ART)(_SDK)?_(ENABLED|ROOT|HOME|PATH|DIR|VERSION)")

@@ -159,6 +159,7 @@ def _compile(program: bytes, program_format: str, options: bytes, target: str) -
             from jax_ipu import compiler
 
             progress.stage("loading the compiler")
+        options = config.compile_options(options)
         observe = None
         if config.report_folder():
             from jax_ipu.reports.automatic import observer
@@ -232,7 +233,7 @@ def _enable_compilation_cache() -> None:
     def is_cache_used(backend: Any) -> bool:
         # Without a directory or a cache of the user nothing is stored, but JAX would compute the key of every program.
         stored = jax_config.compilation_cache_dir.value or compilation_cache._cache is not None
-        if backend.platform == PLATFORM and not stored:
+        if backend.platform == PLATFORM and (not stored or config.poplibs):  # the key has nothing of the folder
             return False
         # JAX checks only the platform's name: pass a listed one, and its own rules and counters apply.
         listed = backend.platform != PLATFORM

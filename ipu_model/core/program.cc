@@ -15,14 +15,20 @@ namespace ipu_model {
 
 namespace {
 
-std::uint32_t& CurrentOrigin() {
-  static thread_local std::uint32_t origin = 0;
-  return origin;
+thread_local std::uint32_t current_origin = 0;
+
+// Operations of sequences that a library made, which have no scope, get that of the sequence that takes them.
+void InheritScope(const ProgramNode& node, const std::string& scope) {
+  if (node.operation != nullptr && node.operation->scope.empty()) node.operation->scope = scope;
+  if (node.kind != ProgramKind::kSequence) return;
+  for (const auto& child : node.children) InheritScope(*child, scope);
 }
 
 }  // namespace
 
-void SetOrigin(std::uint32_t origin) { CurrentOrigin() = origin; }
+void SetOrigin(std::uint32_t origin) { current_origin = origin; }
+
+std::uint32_t CurrentOrigin() { return current_origin; }
 
 void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> operation) {
   auto node = std::make_shared<ProgramNode>();
@@ -123,9 +129,8 @@ Sequence::Sequence(const std::vector<Program>& programs, const DebugContext& deb
 }
 
 void Sequence::add(const Program& program) {
-  const std::shared_ptr<ProgramNode>& node = program.node();
-  if (node->operation != nullptr && node->operation->scope.empty()) node->operation->scope = node_->scope;
-  node_->children.push_back(node);
+  if (!node_->scope.empty()) ipu_model::InheritScope(*program.node(), node_->scope);
+  node_->children.push_back(program.node());
 }
 
 void Sequence::add_front(const Program& program) {

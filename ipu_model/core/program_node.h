@@ -50,6 +50,9 @@ struct ProgramNode {
   std::uint32_t origin = 0;  // see SetOrigin in ipu_model/Profile.hpp; not stored
 };
 
+// Of the nodes that this thread makes.
+std::uint32_t CurrentOrigin();
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_CORE_PROGRAM_NODE_H_

@@ -37,6 +37,8 @@ class Options(NamedTuple):
     partials_type: str = "float"  # of the partial sums of f16 products and convolutions, or "half"
     # How long to try what makes a program fit that does not, for the error message.
     advice_seconds: float = 20.0
+    # A folder of tools/build_poplibs: operations come from Graphcore's PopLibs where that has them.
+    poplibs: str = ""
     executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
 
     def planning(self) -> dict[str, str]:
@@ -73,6 +75,7 @@ def compile_options(serialized: bytes) -> Options:
         _choice("outline", values.get("outline", defaults.outline), OUTLINING),
         _choice("partials_type", values.get("partials_type", defaults.partials_type), PARTIALS_TYPES),
         _seconds(values.get("advice_seconds", repr(defaults.advice_seconds))),
+        values.get("poplibs", defaults.poplibs),
         values.get("executable", defaults.executable),
     )
 

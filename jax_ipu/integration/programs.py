@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jax_ipu import environment
-from jax_ipu.config import Config
+from jax_ipu.config import Config, config
 from jax_ipu.integration.jitted import lowering_of
 
 PLATFORM = "ipu"
@@ -82,7 +82,7 @@ def program_of(
     serialized = pxla.create_compile_options(
         module, given["tuple_args"], inputs, outputs, given["backend"], devices, options
     ).SerializeAsString()
-    return Program(artifact(module), serialized, num_ipus)
+    return Program(artifact(module), config.compile_options(serialized), num_ipus)
 
 
 @functools.cache

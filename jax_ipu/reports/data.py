@@ -64,8 +64,22 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
         data |= _without_profile(error)
     else:
         data |= _with_profile(profile, arguments, sources, target, planned)
+    data["libraries"] = _libraries(compilation, sources)
     data["sources"] = sources.as_list()
     return data
+
+
+def _libraries(compilation: Compilation, sources: Sources) -> list[dict[str, Any]] | None:
+    """Which library the ops came from, each kind, reason and line once; None without PopLibs."""
+    if compilation.built is None or compilation.built.lowered.choices is None:
+        return None
+    numbers = {op: i for i, op in enumerate(compilation.built.lowered.origins, 1)}
+    counts: dict[tuple[str, str, str, int | None, int | None], int] = {}
+    for choice in compilation.built.lowered.choices:
+        key = (choice.op.name, choice.library, choice.reason, *sources.of(numbers.get(choice.op, 0)))
+        counts[key] = counts.get(key, 0) + 1
+    names = ("op", "library", "reason", "source", "line")
+    return [{**dict(zip(names, key, strict=True)), "count": count} for key, count in counts.items()]
 
 
 def _batch(compilation: Compilation) -> int | None:

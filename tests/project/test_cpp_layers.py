@@ -25,6 +25,7 @@ LAYERS = {
     "pjrt_plugin/profiling": (PUBLIC, "pjrt_plugin/runtime"),
     "pjrt_plugin/pjrt": (PUBLIC, "pjrt_plugin/runtime", "pjrt_plugin/profiling"),
     "pjrt_plugin/bindings": (PUBLIC, "pjrt_plugin/runtime", "pjrt_plugin/profiling"),
+    "pjrt_plugin/poplibs": (PUBLIC,),
 }
 FAMILIES = (
     *("elementwise", "reduce", "window", "product", "convolution", "index", "sort", "fft", "linear_algebra", "random"),

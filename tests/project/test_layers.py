@@ -15,7 +15,7 @@ NATIVE = "jax_ipu._ipu"
 LAYERS = (
     (
         *("facts", "_ipu", "version", "names", "files", "environment", "compiler.errors", "compiler.types"),
-        *("compiler.location", "compiler.tables", "compiler.contexts"),
+        *("compiler.location", "compiler.tables", "compiler.contexts", "poplibs"),
     ),
     (
         *("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax_ipu import _ipu, estimate, tile
+from jax_ipu import _ipu, estimate, report, tile
 from support import processes
 from support.modes import array, check, each_mode, run_ipu
 from support.tile_programs import add_to_p, demo_p
@@ -165,6 +165,16 @@ def test_one_superstep_of_one_vertex_on_each_tile():
     assert operation.sync_cycles == _ipu.Target("ipu2").cycles_between_stamps - 45
     assert operation.codelets == ("AddTo<float> (cycles: from the compiled loop)",)
     assert [o.kind for o in report.operations] == ["poplar::execute"]
+
+
+def test_a_superstep_of_vertices_has_the_line_that_it_comes_from():
+    def double(x):
+        put = tile.tile_put_sharded(x, tuple(range(8)))
+        return tile.tile_map(add_to_p, put, put)[1].array
+
+    rows = report(double, np.ones((8, 64), np.float32), target="ipu2:8").as_dict()["operations"]
+    (row,) = [row for row in rows if row["kind"] == "poplar::execute"]
+    assert row["line"] is not None and row["scope"].startswith("jit(double)"), row
 
 
 def test_cycles_are_those_of_the_vertex():

@@ -4,8 +4,9 @@
 
 SOURCE is a checkout of github.com/graphcore/poplibs. FOLDER gets include/, lib/ (libpoplar.so of this project, and
 PopLibs' libraries), the codelets of each library as a .gp file, and enable.sh, which sets what compilers and programs
-need to find them. A run that was interrupted goes on where it was, and a second one does only what has changed. Where
-ccache is installed, it keeps what was compiled. BUILD is a CMake build of this project; without it one is made in
+need to find them. With an interpreter that has jax_ipu and nanobind it also gets the module that JAX_IPU_POPLIBS loads.
+A run that was interrupted goes on where it was, and a second one does only what has changed. Where ccache is installed,
+it keeps what was compiled. BUILD is a CMake build of this project; without it one is made in
 FOLDER.
 
 PopLibs is unchanged. Graphcore's helpers that it needs and that are not public have stand-ins in
@@ -21,7 +22,7 @@ import shutil
 import sys
 import time
 
-from . import build
+from . import build, extension
 from .workspace import CODELET_LIBRARIES, PACKAGES, ROOT, Workspace, missing_packages, run
 
 ENABLE = """# . enable.sh: PopLibs on the model, for compilers and programs.
@@ -103,8 +104,17 @@ def main() -> None:
         say(f"codelets of {library}")
         build.codelets(space, library)
     lay_out(space)
-    parts = [each for part in ("objects", "libraries", "codelets") for each in space.results[part].items()]
+    built = ["objects", "libraries", "codelets"]
+    if without := extension.missing():
+        say(f"no module for JAX: {without}")
+    else:
+        say("the module for JAX")
+        extension.extension(space)
+        built.append("extension")
+    parts = [each for part in built for each in space.results[part].items()]
     wrong = [f"{name}: {row['reason']}" for name, row in parts if not row["ok"]]
     say(f"{len(parts) - len(wrong)} of {len(parts)} files; . {folder / 'enable.sh'} to use them")
+    if not without:
+        say(f"JAX_IPU_POPLIBS={folder} to use them from JAX")
     if wrong:
         sys.exit("not built:\n    " + "\n    ".join(wrong))

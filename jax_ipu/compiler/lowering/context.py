@@ -33,6 +33,7 @@ class Context:
         "_lowerings",
         "_origin",
         "_replica_index",
+        "any_layout",
         "arguments",
         "codelets",
         "ffi_calls",
@@ -79,6 +80,8 @@ class Context:
         self.mapping = mapping
         # The state of "ipu.random_bits"; each run of the program starts with a new one.
         self.random_state: _ipu.Tensor | None = None
+        # Whether new variables may have any layout. Operations of the own library take one strided view.
+        self.any_layout = False
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings, self._creators = lowerings, creators
@@ -178,12 +181,13 @@ class Context:
                 tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
             elif view.name == "reshape":
                 tensor = tensor.reshape(view.operands[0].shape)
-        return tensor if tensor.is_strided else None
+        return tensor if self.any_layout or tensor.is_strided else None
 
     def partner(self, op: Op) -> _ipu.Tensor | None:
         """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""
         partner = self.mapping.partners.get(op.result)
-        return self.tensors.get(partner) if partner is not None and partner.shape == op.result.shape else None
+        tensor = self.tensors.get(partner) if partner is not None and partner.shape == op.result.shape else None
+        return tensor if tensor is not None and tensor.is_strided else None
 
     def copy(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
         """A copy of the tensor in a new variable."""

@@ -22,11 +22,11 @@ def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     if shape.k == 0:
         return [broadcast(context.scalar_constant(result.dtype, pack_scalar(result.dtype, 0)), result.shape, ())]
     lhs, rhs = context.operands(op)
-    a = context.strided(_as_matrix(lhs, shape.lhs_permutation, shape.lhs), name)
-    b = context.strided(_as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
+    a = context.strided(as_matrix(lhs, shape.lhs_permutation, shape.lhs), name)
+    b = context.strided(as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
     like = _partner_layout(context, op, (shape.batch, shape.m, shape.n))
     product = _ipu.mat_mul_grouped(
-        context.graph, a, b, result.dtype, context.sequence, name, _options(context, op), like, context.plans
+        context.graph, a, b, result.dtype, context.sequence, name, options(context, op), like, context.plans
     )
     return [context.strided(product.reshape(result.shape), name)]
 
@@ -38,26 +38,28 @@ def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _
     if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
         return None
     create = _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
-    options = _options(context, op)
-    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, options, context.plans)
+    types = (dtype, op.result.dtype)
+    tensor = create(context.graph, *types, shape.lhs, shape.rhs, name, options(context, op), context.plans)
     permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
-    return _from_matrix(tensor, permutation, op.operands[demand.operand].shape)
+    return from_matrix(tensor, permutation, op.operands[demand.operand].shape)
 
 
-def _as_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.Tensor:
+def as_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.Tensor:
+    """An operand as [G, M, K] or [G, K, N]."""
     if permutation != tuple(range(len(permutation))):
         tensor = tensor.dim_shuffle(permutation)
     return tensor if tensor.shape == shape else tensor.reshape(shape)
 
 
-def _from_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.Tensor:
-    """The inverse of _as_matrix: a tensor of `shape` whose matrix form is `tensor`."""
+def from_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.Tensor:
+    """The inverse of as_matrix: a tensor of `shape` whose matrix form is `tensor`."""
     tensor = tensor.reshape(tuple(shape[p] for p in permutation))
     inverse = tuple(permutation.index(d) for d in range(len(permutation)))
     return tensor.dim_shuffle(inverse)
 
 
-def _options(context: Context, op: Op) -> dict[str, str]:
+def options(context: Context, op: Op) -> dict[str, str]:
+    """The planner's options for a product."""
     result = dict(context.planning)
     purpose = op.attrs.get("pass")
     if purpose is not None:

@@ -12,6 +12,7 @@ from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
 from jax_ipu.compiler.lowering.host_memory import in_order_of_array, input_stream, write_result
+from jax_ipu.compiler.lowering.poplibs import Choice, PopLibs
 from jax_ipu.compiler.lowering.table import CREATORS, LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappedProgram, MappingPlan
 from jax_ipu.compiler.options import Options
@@ -33,6 +34,7 @@ class LoweredProgram:
         host_callbacks: each Python callback, as `_ipu.Executable` takes it.
         ffi_calls: each call of a foreign function, as `_ipu.Executable` takes it.
         origins: the ops that the operations of the graph come from: see `Context.origins`.
+        choices: which library each op came from; None where PopLibs was not asked for.
     """
 
     graph: _ipu.Graph
@@ -43,6 +45,7 @@ class LoweredProgram:
     host_callbacks: list[_ipu.HostCallbackSpec]
     ffi_calls: list[_ipu.FfiCallSpec]
     origins: list[Op]
+    choices: list[Choice] | None = None
 
     def without_swaps(self) -> LoweredProgram:
         """The same without the programs that swap states."""
@@ -81,18 +84,24 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     capacity.check(block, signature, target)
 
     plans = _ipu.PlanningCache()
+    poplibs = PopLibs(settings.poplibs) if settings.poplibs else None
+    lowerings, creators = (poplibs.lowerings(), poplibs.creators()) if poplibs else (LOWERINGS, CREATORS)
 
     def context_for(mapping: MappingPlan) -> Context:
         graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
         replicas = module.num_partitions, module.num_replicas
         planning = settings.planning()
-        return Context(graph, LOWERINGS, CREATORS, mapping, planning, plans, *replicas, target.num_tiles)
+        made = Context(graph, lowerings, creators, mapping, planning, plans, *replicas, target.num_tiles)
+        made.any_layout = poplibs is not None
+        return made
 
     def trial() -> Context:
         return context_for(MappingPlan({}, {}, {}, {}, []))
 
     rivals.settle(program.mapping, target, trial)
     spread.settle(program.mapping, trial)
+    if poplibs:
+        poplibs.choices.clear()  # those of trials
     context = context_for(program.mapping)
     graph = context.graph
     if any(op.name == "ipu.random_bits" for op in block.walk()):
@@ -142,6 +151,8 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
             asides[first] = graph.clone(state, "state aside")
         swaps[i] = (first, len(programs))
         programs.append(_swap(state, context.tensors[block.args[i]], asides[first]))
+    if poplibs:
+        poplibs.tell(module.name)
     return LoweredProgram(
         graph,
         programs,
@@ -151,6 +162,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         callback_specs(context),
         context.ffi_calls,
         context.origins,
+        poplibs.choices if poplibs else None,
     )
 
 

@@ -1,0 +1,331 @@
+"""Operations from Graphcore's PopLibs, in place of this project's own: its planner and its vertices.
+
+Only what has StableHLO's values is taken: what PopLibs lacks or defines otherwise, the own library computes, and the
+choice is noted for each op with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.expression import region_program
+from jax_ipu.compiler.ir import Op, Value
+from jax_ipu.compiler.location import operation_path
+from jax_ipu.compiler.lowering import convolution, product, table
+from jax_ipu.compiler.lowering.context import Context, Creator, Lowering, broadcast, expression_of
+from jax_ipu.compiler.mapping import Demand
+from jax_ipu.compiler.shapes import ConvShape, DotShape
+from jax_ipu.compiler.types import num_elements, pack_scalar
+from jax_ipu.poplibs import load
+
+logger = logging.getLogger(__name__)
+
+# Ops that only rename, place or copy elements, or run others: no operation of a library.
+_NO_OPERATION = frozenset(
+    (
+        *("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "concatenate", "pad", "copy", "ipu.copy"),
+        *("optimization_barrier", "ipu.store", "while", "ipu.repeat", "if", "case", "ipu.call", "ipu.callback"),
+        *("ipu.ffi_call", "partition_id", "replica_id", "ipu.tile_put"),
+    )
+)
+# Reductions whose value does not depend on NaN, infinities or the order, beyond rounding.
+_REDUCTIONS = {
+    "add": ("f32", "f16", "s32", "u32"),
+    "multiply": ("f32", "f16", "s32"),
+    "maximum": ("s32", "u32"),
+    "minimum": ("s32", "u32"),
+}
+_LOGICAL = {"and": "and", "multiply": "and", "minimum": "and", "or": "or", "add": "or", "maximum": "or"}
+_LOSES = "popops' {} of floats has no NaN, and no infinity where all elements are one"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where an op came from: "PopLibs", or "hlo" with the reason."""
+
+    op: Op
+    library: str
+    reason: str
+
+
+class PopLibs:
+    """PopLibs' operations for one program."""
+
+    def __init__(self, folder: str) -> None:
+        self.module: Any = load(folder)
+        self.plans = self.module.PlanningCache()
+        self.choices: list[Choice] = []
+        self._prepared: _ipu.Graph | None = None
+
+    def lowerings(self) -> dict[str, Lowering]:
+        """The table from op to the function that lowers it."""
+        theirs: dict[str, Lowering] = {
+            "chlo.top_k": self._top_k,
+            "cholesky": self._cholesky,
+            "convolution": self._convolution,
+            "dot_general": self._dot_general,
+            "ipu.map": self._map,
+            "reduce": self._reduce,
+            "triangular_solve": self._triangular_solve,
+        }
+        result: dict[str, Lowering] = {}
+        for name, own in table.LOWERINGS.items():
+            if name in _NO_OPERATION:
+                result[name] = own
+            else:
+                result[name] = _Either(self, theirs.get(name), own)
+        return result
+
+    def creators(self) -> dict[str, Creator]:
+        """The table from op to the function that lays out its operands."""
+        own = {"convolution": self._create_convolution_operand, "dot_general": self._create_product_operand}
+        return {**table.CREATORS, **own}
+
+    def prepare(self, graph: _ipu.Graph) -> None:
+        """Adds the codelets of PopLibs to a graph, once."""
+        if self._prepared is not graph:
+            self.module.add_codelets(graph)
+            self._prepared = graph
+
+    def tell(self, name: str) -> None:
+        """Logs which library each kind of op came from."""
+        taken = Counter(c.op.name for c in self.choices if c.library == "PopLibs")
+        others = Counter((c.op.name, c.reason) for c in self.choices if c.library != "PopLibs")
+        logger.info(
+            "%s: from PopLibs %s; from hlo %s",
+            name,
+            ", ".join(f"{count} {op}" for op, count in sorted(taken.items())) or "nothing",
+            "; ".join(f"{count} {op} ({reason})" for (op, reason), count in sorted(others.items())) or "nothing",
+        )
+
+    # Products -----------------------------------------------------------------------------------------------------
+
+    def _dot_general(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        shape = DotShape(op)
+        result = op.result
+        _check_product(op)
+        lhs, rhs = context.operands(op)
+        a = product.as_matrix(lhs, shape.lhs_permutation, shape.lhs)
+        b = product.as_matrix(rhs, shape.rhs_permutation, shape.rhs)
+        options = product.options(context, op)
+        out = self.module.mat_mul_grouped(
+            context.graph, a, b, result.dtype, context.sequence, context.name(op), options, self.plans
+        )
+        return [out.reshape(result.shape)]
+
+    def _create_product_operand(self, context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+        op = demand.op
+        shape = DotShape(op)
+        try:
+            _check_product(op)
+        except _Lacks:
+            return product.create_operand(context, demand, dtype, name)
+        self.prepare(context.graph)
+        options = product.options(context, op)
+        types = (dtype, op.result.dtype)
+        tensor = self.module.create_mat_mul_grouped_input(
+            context.graph, demand.operand == 0, *types, shape.lhs, shape.rhs, name, options, self.plans
+        )
+        permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
+        return product.from_matrix(tensor, permutation, op.operands[demand.operand].shape)
+
+    # Convolutions -------------------------------------------------------------------------------------------------
+
+    def _convolution(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        shape = ConvShape(op)
+        window = _window(op, shape)
+        lhs, rhs = context.operands(op)
+        made = self.module.convolution(
+            context.graph,
+            lhs.dim_shuffle(shape.lhs_permutation),
+            rhs.dim_shuffle(shape.rhs_permutation),
+            window,
+            op.result.dtype,
+            context.sequence,
+            context.name(op),
+            context.planning,
+            self.plans,
+        )
+        return [made.dim_shuffle(shape.output_layout)]
+
+    def _create_convolution_operand(
+        self, context: Context, demand: Demand, dtype: str, name: str
+    ) -> _ipu.Tensor | None:
+        op = demand.op
+        shape = ConvShape(op)
+        try:
+            window = _window(op, shape)
+        except _Lacks:
+            return convolution.create_operand(context, demand, dtype, name)
+        self.prepare(context.graph)
+        lhs, rhs = (
+            [operand.shape[d] for d in permutation]
+            for operand, permutation in zip(op.operands, (shape.lhs_permutation, shape.rhs_permutation), strict=True)
+        )
+        is_input = demand.operand == 0
+        types = (window, op.result.dtype)
+        tensor: _ipu.Tensor = self.module.create_convolution_operand(
+            context.graph, is_input, dtype, lhs, rhs, *types, name, context.planning, self.plans
+        )
+        permutation = shape.lhs_permutation if is_input else shape.rhs_permutation
+        return tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
+
+    # Linear algebra, top-k ----------------------------------------------------------------------------------------
+
+    def _cholesky(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        _check_type("Cholesky factor", op, ("f32",))
+        (a,) = context.operands(op)
+        lower = bool(op.attrs.get("lower", False))
+        planning = (context.planning, self.plans)
+        return [self.module.cholesky(context.graph, a, lower, context.sequence, context.name(op), *planning)]
+
+    def _triangular_solve(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        _check_type("triangular system", op, ("f32",))
+        a, b = context.operands(op)
+        form = (bool(op.attrs[name]) for name in ("left_side", "lower", "unit_diagonal"))
+        transposed = op.attrs["transpose_a"] in ("TRANSPOSE", "ADJOINT")
+        where = (context.sequence, context.name(op), context.planning, self.plans)
+        return [self.module.triangular_solve(context.graph, a, b, *form, transposed, *where)]
+
+    def _top_k(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        _check_type("top-k", op, ("f32", "f16", "s32", "u32"))
+        largest = bool(op.attrs.get("largest", True))
+        (tensor,) = context.operands(op)
+        values, places = self.module.top_k(
+            context.graph, tensor, op.attrs["k"], largest, context.sequence, context.name(op)
+        )
+        return [values, places]
+
+    # Elementwise --------------------------------------------------------------------------------------------------
+
+    def _map(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        expression = expression_of(op.attrs["program"])
+        reason = self.module.why_not(expression)
+        if reason:
+            raise _Lacks(reason)
+        over = op.attrs.get("write_over", {})
+        outs = [context.tensor(over[i]) if i in over else None for i in range(len(op.results))]
+        made = self.module.map(
+            context.graph, expression, context.operands(op), outs, context.sequence, context.name(op)
+        )
+        return [m if o is None else o for m, o in zip(made, outs, strict=True)]
+
+    # Reductions ---------------------------------------------------------------------------------------------------
+
+    def _reduce(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        if len(op.results) != 1:
+            raise _Lacks("popops reduces one tensor")
+        operand, initial = op.operands
+        program = region_program(op.regions[0], op)
+        operands = set(program.code[0][3:5]) if len(program.code) == 1 else set()
+        if operands != {0, 1} or program.outputs != [len(program.inputs) + len(program.constants)]:
+            raise _Lacks("popops reduces by one operation")
+        name, dtype = program.code[0][0], operand.dtype
+        if dtype == "pred" and name in _LOGICAL:
+            name = _LOGICAL[name]
+        elif dtype not in _REDUCTIONS.get(name, ()):
+            floats = name in ("maximum", "minimum") and dtype in ("f32", "f16")
+            raise _Lacks(_LOSES.format(name) if floats else f"popops has no reduction of {dtype} by {name}")
+        tensor = context.tensor(operand)
+        debug = context.name(op)
+        dims = list(op.attrs["dimensions"])
+        if not dims:
+            raise _Lacks("popops reduces no dimension away")
+        reduced = self.module.reduce(context.graph, tensor, name, dims, context.sequence, debug)
+        literal = initial.op.attrs["value"] if initial.op is not None and initial.op.name == "constant" else None
+        if literal is not None and literal.data == _identity(name, dtype):
+            return [reduced]
+        start = broadcast(context.tensor(initial), op.result.shape, ())
+        combine = expression_of(program)
+        return list(self.module.map(context.graph, combine, [start, reduced], [None], context.sequence, debug))
+
+
+class _Lacks(Exception):
+    """PopLibs has not what an op asks for."""
+
+
+class _Either:
+    """Lowers an op with PopLibs' function, or with the own one where that lacks it."""
+
+    def __init__(self, poplibs: PopLibs, theirs: Lowering | None, own: Lowering) -> None:
+        self._poplibs, self._theirs, self._own = poplibs, theirs, own
+
+    def __call__(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        reason = "no function of PopLibs is bound for it"
+        if not all(num_elements(v.shape) for v in (*op.operands, *op.results)):
+            return self._with_strided_operands(context, op)  # nothing is computed
+        if self._theirs is not None:
+            try:
+                self._poplibs.prepare(context.graph)
+                with context.nested(op.name) as sequence:
+                    sequence.set_name_scope(operation_path(op.location))
+                    results = self._theirs(context, op)
+                context.sequence.add(sequence)
+                self._poplibs.choices.append(Choice(op, "PopLibs", ""))
+                return results
+            except _Lacks as lacks:
+                reason = str(lacks)
+            except _ipu.Error:
+                raise
+            except RuntimeError as error:  # of PopLibs, which checks types and shapes as it goes
+                reason = f"PopLibs: {str(error).splitlines()[0] if str(error) else 'no message'}"
+        self._poplibs.choices.append(Choice(op, "hlo", reason))
+        return self._with_strided_operands(context, op)
+
+    def _with_strided_operands(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        """The own library's operation, on copies of the operands that are no strided views."""
+        given: dict[Value, _ipu.Tensor] = {}
+        for operand in (*op.operands, *op.attrs.get("write_over", {}).values()):
+            tensor = context.tensor(operand)
+            if operand not in given and not tensor.is_strided:
+                given[operand] = tensor
+                context.tensors[operand] = context.copy(tensor, context.name(op))
+        context.any_layout = False
+        try:
+            return self._own(context, op)
+        finally:
+            context.any_layout = True
+            context.tensors.update(given)
+
+
+def _check_product(op: Op) -> None:
+    types = (*(o.dtype for o in op.operands), op.result.dtype)
+    if types not in (("f32",) * 3, ("f16",) * 3, ("f16", "f16", "f32")):
+        raise _Lacks(f"poplin has no product of {types[0]} and {types[1]} to {types[2]}")
+    if 0 in DotShape(op).lhs:
+        raise _Lacks("there is nothing to add up")
+
+
+def _window(op: Op, shape: ConvShape) -> tuple[object, ...]:
+    """The window of a convolution, without its batch groups."""
+    types = (*(o.dtype for o in op.operands), op.result.dtype)
+    if types not in (("f32",) * 3, ("f16",) * 3, ("f16", "f16", "f32")):
+        raise _Lacks(f"poplin has no convolution of {types[0]} and {types[1]} to {types[2]}")
+    if shape.window[-1] != 1:
+        raise _Lacks("poplin has no batch groups")
+    if not shape.window[0]:
+        raise _Lacks("there is no spatial dimension")
+    return shape.window[:-1]
+
+
+def _check_type(what: str, op: Op, known: tuple[str, ...]) -> None:
+    dtype = op.operands[0].dtype
+    if dtype not in known:
+        raise _Lacks(f"PopLibs has no {what} of {dtype}")
+
+
+def _identity(name: str, dtype: str) -> bytes | None:
+    if name in ("add", "or"):
+        return pack_scalar(dtype, 0)
+    if name in ("multiply", "and"):
+        return pack_scalar(dtype, 1)
+    return None
+
+
+__all__ = ["Choice", "CompileError", "PopLibs"]

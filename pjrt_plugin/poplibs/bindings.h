@@ -1,0 +1,46 @@
+// What the files of the module _poplibs share.
+#ifndef JAX_IPU_POPLIBS_BINDINGS_H_
+#define JAX_IPU_POPLIBS_BINDINGS_H_
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <poplar/Graph.hpp>
+#include <poplar/OptionFlags.hpp>
+#include <poplar/Program.hpp>
+#include <poplin/Convolution.hpp>
+#include <poplin/MatMul.hpp>
+#include <string>
+#include <vector>
+
+namespace jax_ipu::poplibs {
+
+namespace nb = nanobind;
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+using Shape = std::vector<std::size_t>;
+using Options = std::map<std::string, std::string>;
+
+// Keeps plans, so that equal products and convolutions are planned once.
+struct PlanningCache {
+  poplin::matmul::PlanningCache products;
+  poplin::PlanningCache convolutions;
+};
+
+// Throws Lacks for a type that PopLibs' vertices have not.
+poplar::Type TypeNamed(const std::string& name);
+poplar::OptionFlags FlagsOf(const Options& options);
+
+void BindConvolution(nb::module_& module);
+void BindLinearAlgebra(nb::module_& module);
+void BindTopK(nb::module_& module);
+
+}  // namespace jax_ipu::poplibs
+
+#endif  // JAX_IPU_POPLIBS_BINDINGS_H_

@@ -1,0 +1,100 @@
+// The Python extension module that tools/build_poplibs puts into its folder: operations of Graphcore's
+// PopLibs, on the graphs, tensors and sequences of jax_ipu._ipu. It has PopLibs inside, and Poplar from
+// libpjrt_ipu.so.
+//
+//   why_not(expression) -> str                      "" where popops::map computes it
+//   map(graph, expression, tensors, outs, seq, name) -> list[Tensor]
+//   reduce(graph, tensor, operation, dims, seq, name) -> Tensor
+//   mat_mul_grouped(graph, a, b, out_dtype, seq, name, options, plans) -> Tensor
+//   create_mat_mul_grouped_input(graph, lhs, in_dtype, out_dtype, a_shape, b_shape, name, options, plans)
+// and those of the other files.
+#include <optional>
+#include <poplin/codelets.hpp>
+#include <popops/Reduce.hpp>
+#include <popops/codelets.hpp>
+#include <string>
+#include <vector>
+
+#include "poplibs/bindings.h"
+#include "poplibs/expression.h"
+
+namespace jax_ipu::poplibs {
+
+poplar::Type TypeNamed(const std::string& name) {
+  static const std::map<std::string, poplar::Type> table = {{"f32", poplar::FLOAT},
+                                                            {"f16", poplar::HALF},
+                                                            {"s32", poplar::INT},
+                                                            {"u32", poplar::UNSIGNED_INT},
+                                                            {"pred", poplar::BOOL}};
+  const auto found = table.find(name);
+  if (found == table.end()) throw Lacks("PopLibs has no vertices for " + name);
+  return found->second;
+}
+
+poplar::OptionFlags FlagsOf(const Options& options) {
+  poplar::OptionFlags flags;
+  for (const auto& [name, value] : options) flags.set(name, value);
+  return flags;
+}
+
+namespace {
+
+void AddCodelets(Graph& graph) {
+  popops::addCodelets(graph);
+  poplin::addCodelets(graph);
+}
+
+std::vector<Tensor> MapExpression(Graph& graph, const hlo::Expression& expression,
+                                  const std::vector<Tensor>& tensors,
+                                  const std::vector<std::optional<Tensor>>& outs, Sequence& sequence,
+                                  const std::string& name) {
+  std::vector<const Tensor*> given;
+  for (const auto& out : outs) given.push_back(out ? &*out : nullptr);
+  return Map(graph, expression, tensors, given, sequence, name);
+}
+
+Tensor Reduce(Graph& graph, const Tensor& tensor, const std::string& operation, const Shape& dims,
+              Sequence& sequence, const std::string& name) {
+  static const std::map<std::string, popops::Operation> table = {
+      {"add", popops::Operation::ADD},         {"multiply", popops::Operation::MUL},
+      {"maximum", popops::Operation::MAX},     {"minimum", popops::Operation::MIN},
+      {"and", popops::Operation::LOGICAL_AND}, {"or", popops::Operation::LOGICAL_OR}};
+  const auto found = table.find(operation);
+  if (found == table.end()) throw Lacks("popops has no reduction by " + operation);
+  return popops::reduce(graph, tensor, dims, popops::ReduceParams(found->second), sequence, name);
+}
+
+Tensor MatMulGrouped(Graph& graph, const Tensor& a, const Tensor& b, const std::string& out_dtype,
+                     Sequence& sequence, const std::string& name, const Options& options,
+                     PlanningCache& plans) {
+  return poplin::matMulGrouped(graph, a, b, sequence, TypeNamed(out_dtype), name, FlagsOf(options),
+                               &plans.products);
+}
+
+Tensor CreateInput(Graph& graph, bool lhs, const std::string& in_dtype, const std::string& out_dtype,
+                   const Shape& a_shape, const Shape& b_shape, const std::string& name,
+                   const Options& options, PlanningCache& plans) {
+  return (lhs ? poplin::createMatMulGroupedInputLHS : poplin::createMatMulGroupedInputRHS)(
+      graph, TypeNamed(in_dtype), TypeNamed(out_dtype), a_shape, b_shape, name, FlagsOf(options),
+      &plans.products);
+}
+
+}  // namespace
+}  // namespace jax_ipu::poplibs
+
+NB_MODULE(_poplibs, module) {
+  using namespace jax_ipu::poplibs;
+  nb::set_leak_warnings(false);
+  nb::class_<PlanningCache>(module, "PlanningCache").def(nb::init<>());
+  nb::exception<Lacks>(module, "Lacks", PyExc_RuntimeError);
+  module.def("add_codelets", &AddCodelets);
+  module.def("why_not", &WhyNot);
+  module.def("map", &MapExpression, nb::arg("graph"), nb::arg("expression"), nb::arg("tensors"),
+             nb::arg("outs"), nb::arg("seq"), nb::arg("name"));
+  module.def("reduce", &Reduce);
+  module.def("mat_mul_grouped", &MatMulGrouped);
+  module.def("create_mat_mul_grouped_input", &CreateInput);
+  BindConvolution(module);
+  BindLinearAlgebra(module);
+  BindTopK(module);
+}

@@ -1,0 +1,236 @@
+"""JAX_IPU_POPLIBS: operations of JAX programs from Graphcore's PopLibs.
+
+What needs PopLibs runs where JAX_IPU_POPLIBS_TEST_FOLDER is a folder of tools/build_poplibs.
+"""
+
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jax_ipu
+from jax_ipu import poplibs
+from jax_ipu.compiler.errors import CompileError
+
+FOLDER = os.environ.get("JAX_IPU_POPLIBS_TEST_FOLDER", "")
+needs_poplibs = pytest.mark.skipif(
+    not FOLDER, reason="JAX_IPU_POPLIBS_TEST_FOLDER is not set to a folder of tools/build_poplibs"
+)
+
+
+def compiled(fun, *args, folder=FOLDER):
+    args = jax.device_put(args, jax.devices("ipu")[0])
+    return jax.jit(fun).lower(*args).compile(compiler_options={"ipu_poplibs": str(folder)})
+
+
+# Folders that do not fit ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"jax_ipu": "0.0.1"}, f"it was built for jax_ipu 0.0.1, this is {jax_ipu.__version__}"),
+        ({"python": ".cpython-39.so"}, "it was built for Python .cpython-39.so, this is "),
+        ({"headers": "0"}, "it was built for the headers of Poplar 0, this is "),
+        ({"chips": ["ipu9"]}, "it was built for the chips ipu9, this is ipu1, ipu2"),
+        ({"module": "_poplibs.so"}, "_poplibs.so cannot be loaded: "),
+    ],
+)
+def test_builds_for_something_else(tmp_path, changes, expected):
+    (tmp_path / poplibs.STAMP).write_text(json.dumps({**poplibs.own_stamp(), **changes}))
+    with pytest.raises(CompileError) as error:
+        poplibs.load(str(tmp_path))
+    text = str(error.value)
+    assert f"PopLibs cannot be taken from {tmp_path}: {expected}" in text
+    assert "Build it again: tools/build_poplibs SOURCE FOLDER" in text
+
+
+@pytest.mark.parametrize(
+    ("stamp", "expected"),
+    [
+        (None, "it has no poplibs.json"),
+        ("{", "poplibs.json cannot be read"),
+        ("[]", "poplibs.json is no description of a build"),
+    ],
+)
+def test_folders_that_are_no_builds(tmp_path, stamp, expected):
+    if stamp is not None:
+        (tmp_path / poplibs.STAMP).write_text(stamp)
+    with pytest.raises(CompileError, match=expected):
+        poplibs.load(str(tmp_path))
+
+
+def test_an_error_of_the_folder_reaches_the_user():
+    with pytest.raises(jax.errors.JaxRuntimeError, match="/no/such/folder: there is no such folder") as error:
+        compiled(jnp.tanh, np.ones(4, np.float32), folder="/no/such/folder")
+    assert "INVALID_ARGUMENT" in str(error.value)
+
+
+def test_the_variable_becomes_an_option_that_a_program_may_change():
+    options = jax_ipu.Config()
+    assert options.compile_options(b"") == b""
+    options.poplibs = "/one"
+    from jax_ipu.compiler.options import compile_options, serialize_options
+
+    assert compile_options(options.compile_options(b"")).poplibs == "/one"
+    own = serialize_options({"ipu_poplibs": "/two"})
+    assert compile_options(options.compile_options(own)).poplibs == "/two"
+
+
+# With PopLibs ---------------------------------------------------------------------------------------------------------
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+NAN, INF = np.float32("nan"), np.float32("inf")
+SPECIAL = np.array([0.0, -0.0, 1.5, -2.5, INF, -INF, NAN, 3e9, -3e9, 5e9], np.float32)
+WHOLE = np.array([0, 1, -1, 7, -8, 2**31 - 1, -(2**31), 12345], np.int32)
+
+
+def layer(x, w, b):
+    return jnp.tanh(x @ w + b).sum()
+
+
+# Program, arguments, and the ops that must come from PopLibs.
+PROGRAMS = {
+    "layer": (layer, (floats(32, 64), floats(64, 48), floats(48)), {"dot_general": 1, "ipu.map": 1, "reduce": 1}),
+    "gradient": (jax.grad(layer, (0, 1, 2)), (floats(8, 16), floats(16, 12), floats(12)), {"dot_general": 3}),
+    "batched": (jnp.matmul, (floats(3, 8, 16), floats(3, 16, 5)), {"dot_general": 1}),
+    "half": (jnp.dot, (floats(16, 32).astype(np.float16), floats(32, 8).astype(np.float16)), {"dot_general": 1}),
+    "reductions": (
+        lambda x, n: (x.sum(0), x.sum() + 1, (x > 0).any(1), (x > 0).all(), n.max(), n.min(), n.sum(), x[:3].prod(1)),
+        (floats(6, 10), WHOLE),
+        {"reduce": 8},
+    ),
+    "extremes": (
+        lambda x, y: (jnp.maximum(x, 0), jnp.minimum(x, y), jnp.maximum(y, x), jnp.clip(x, -1, 1), jnp.sign(x)),
+        (SPECIAL, SPECIAL[::-1].copy()),
+        {"ipu.map": 1},
+    ),
+    "casts": (
+        lambda x, n: (
+            *(x.astype(t) for t in (np.int32, np.uint32, np.bool_, np.float16)),
+            *(n.astype(t) for t in (np.float32, np.uint32, np.bool_, np.float16)),
+            (n > 0).astype(np.float32),
+        ),
+        (SPECIAL, WHOLE),
+        {},
+    ),
+    "unary": (
+        lambda x: (jnp.exp(x), jnp.log1p(x * x), jnp.sin(x), jnp.cos(x), jax.nn.sigmoid(x), jnp.sqrt(jnp.abs(x))),
+        (floats(40),),
+        {"ipu.map": 1},
+    ),
+    "integers": (
+        lambda n, m: (n + m, n * m, n - m, n & m, n | m, n ^ m, ~n, n << 3, n >> 2, abs(n), jnp.maximum(n, m), n < m),
+        (WHOLE, WHOLE[::-1].copy()),
+        {"ipu.map": 1},
+    ),
+    "selects": (lambda x, y: jnp.where(x > y, x * 2, y - 1), (floats(5, 7), floats(5, 7)), {"ipu.map": 1}),
+    # A value that is read often: as a tree the expression would have 2**20 operations.
+    "shared values": (lambda x: _squares(x, 20), (floats(9) * 0.1,), {"ipu.map": 1}),
+}
+
+
+def _conv(strides, padding, **how):
+    dims = ("NHWC", "HWIO", "NHWC")
+    return lambda x, w: lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=dims, **how)
+
+
+def _gradients(fun):
+    return lambda *args: jax.grad(lambda *args: (fun(*args) ** 2).sum(), tuple(range(len(args))))(*args)
+
+
+def _systems(a, b):
+    solve = lax.linalg.triangular_solve
+    return (
+        solve(a, b, left_side=True, lower=True),
+        solve(a, b, left_side=True, lower=True, transpose_a=True),
+        solve(a, b.T, lower=False, unit_diagonal=True),
+    )
+
+
+IMAGES, KERNEL = floats(2, 9, 8, 4), floats(3, 3, 4, 6)
+MATRIX = floats(6, 6)
+POSITIVE = MATRIX @ MATRIX.T + 6 * np.eye(6, dtype=np.float32)
+# With NaN, infinities, both zeros and equal elements.
+RANKED = np.array([[1, -2, NAN, INF, -INF, 0.0, -0.0, 1, 5, 1], [3, 3, 3, 1, 2, -1, -2, -3, NAN, 0]], np.float32)
+PROGRAMS |= {
+    "convolution": (_conv((2, 2), "SAME"), (IMAGES, KERNEL), {"convolution": 1}),
+    "convolution that cuts its input": (_conv((2, 1), [(-1, 2), (1, -2)]), (IMAGES, KERNEL), {"convolution": 1}),
+    "convolution of groups": (
+        _conv((1, 1), "VALID", feature_group_count=2),
+        (IMAGES, KERNEL[:, :, :2]),
+        {"convolution": 1},
+    ),
+    "gradients of a convolution": (_gradients(_conv((2, 2), "SAME")), (IMAGES, KERNEL), {"convolution": 3}),
+    "cholesky": (jnp.linalg.cholesky, (POSITIVE,), {"cholesky": 1}),
+    "triangular systems": (_systems, (POSITIVE, floats(6, 3)), {"triangular_solve": 3}),
+    "top-k": (
+        lambda x, n: (*lax.top_k(x, 4), *lax.top_k(n, 3)),
+        (RANKED, np.arange(60, dtype=np.int32).reshape(3, 20) * 7 % 11),
+        {"chlo.top_k": 2},
+    ),
+}
+
+
+def _squares(x, times):
+    for _ in range(times):
+        x = x * x + x
+    return x
+
+
+@needs_poplibs
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_are_those_of_the_cpu(name):
+    fun, args, taken = PROGRAMS[name]
+    with jax.default_device(jax.devices("cpu")[0]):
+        expected = jax.jit(fun)(*args)
+    found = compiled(fun, *args)(*args)
+    for mine, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert mine.dtype == theirs.dtype
+        tolerance = 2e-2 if mine.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(np.asarray(mine), np.asarray(theirs), rtol=tolerance, atol=tolerance)
+    libraries = jax_ipu.report(fun, *args, compiler_options={"ipu_poplibs": FOLDER}).as_dict()["libraries"]
+    counts = {}
+    for row in libraries:
+        assert row["library"] == "PopLibs" or row["reason"], row
+        if row["library"] == "PopLibs":
+            counts[row["op"]] = counts.get(row["op"], 0) + row["count"]
+    for op, count in taken.items():
+        assert counts.get(op, 0) >= count, libraries
+
+
+@needs_poplibs
+def test_what_poplibs_lacks_comes_from_the_own_library_with_a_reason():
+    def program(n, x):
+        return n // 3, x.max()
+
+    report = jax_ipu.report(program, WHOLE, SPECIAL, compiler_options={"ipu_poplibs": FOLDER})
+    reasons = {row["op"]: row["reason"] for row in report.as_dict()["libraries"] if row["library"] == "hlo"}
+    assert reasons["ipu.map"].startswith("popops does not define ") and "by the integer 0" in reasons["ipu.map"]
+    assert "popops' maximum of floats has no NaN" in reasons["reduce"]
+
+
+@needs_poplibs
+def test_steps_of_poplibs_have_their_line_and_codelet():
+    args = PROGRAMS["layer"][1]
+    report = jax_ipu.report(layer, *args, compiler_options={"ipu_poplibs": FOLDER}).as_dict()
+    codelets = [codelet for row in report["operations"] for codelet in row["codelets"]]
+    for name in ("poplin::ConvPartial1x1Out<float,float", "popops::"):
+        assert any(codelet.startswith(name) for codelet in codelets), codelets
+    for row in report["operations"]:
+        if row["kind"] == "poplar::execute":
+            assert row["line"] is not None and row["scope"].startswith("jit("), row
+
+
+def test_without_poplibs_reports_say_nothing_of_libraries():
+    assert jax_ipu.report(jnp.tanh, np.ones(4, np.float32)).as_dict()["libraries"] is None
