@@ -13,15 +13,20 @@ os.environ.setdefault("JAX_IPU_DEVICE_COUNT", "8")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 
 
-# The files of few tests that take minutes, the longest first. The run ends when its last file does.
-LONG = ("test_cpp.py", "test_report_browser.py", "test_poplar_sdk.py", "test_matmul_planning.py", "test_examples.py")
+# Files of few tests that take minutes count as if they had more. The browser's come after the C++ tests are built.
+COUNTS_AS = {
+    "test_cpp.py": 1000,
+    "test_poplar_sdk.py": 900,
+    "test_matmul_planning.py": 800,
+    "test_examples.py": 100,
+    "test_report_browser.py": 50,
+}
 
 
 def long_files_first(items):
-    """Sorts files for pytest-xdist (--no-loadscope-reorder): those that are long, then by number of tests."""
+    """Sorts files by their number of tests, for pytest-xdist (--no-loadscope-reorder): the last file ends the run."""
     tests = collections.Counter(item.path for item in items if not item.get_closest_marker("nightly"))
-    place = {name: at for at, name in enumerate(LONG)}
-    items.sort(key=lambda item: (place.get(item.path.name, len(LONG)), -tests[item.path], str(item.path)))
+    items.sort(key=lambda item: (-COUNTS_AS.get(item.path.name, tests[item.path]), str(item.path)))
 
 
 def pytest_collection_modifyitems(items):
