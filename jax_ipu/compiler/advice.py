@@ -6,6 +6,7 @@ What there was no time for, and what no compiler can try, is said to be untried,
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import log2
@@ -16,7 +17,7 @@ from jax_ipu.compiler import pipeline
 from jax_ipu.compiler.cuts import Cuttable
 from jax_ipu.compiler.frontend.programs import LegalProgram, ParsedProgram
 from jax_ipu.compiler.ir import ARGUMENT_NAME, Module
-from jax_ipu.compiler.location import operation_path
+from jax_ipu.compiler.location import file_of, operation_path
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.out_of_memory import NoFit, lacks_code
 from jax_ipu.compiler.pipeline import Change
@@ -169,14 +170,15 @@ class _Adviser:
         if whole > self._target.num_tiles:
             outcome = self._trials.compile("all tiles", num_tiles=whole)
             text = f"all {whole} tiles of the IPU instead of {self._target.num_tiles}"
-            command = f"{text}: {self._estimate()} --target {self._target.version}"
+            command = f"{text}: {self._estimate(tiles=whole)}"
             self._note(outcome, text, f"all {whole} tiles", command)
 
     def _half(self) -> None:
         if has_wide(self._module):
             outcome = self._trials.compile(_HALF, halve)
             text = f"{_HALF}: float16 arrays in place of float32"
-            self._note(outcome, text, _HALF, f"{text}: {self._estimate()}, with arguments of that type")
+            with_types = "" if self._is_flat() else ", with arguments of that type"
+            self._note(outcome, text, _HALF, f"{text}: {self._estimate(half=True)}{with_types}")
 
     def _smaller_batch(self) -> None:
         batch = self._batch
@@ -275,21 +277,41 @@ class _Adviser:
     # What the user can call to try it.
 
     def _function(self) -> str:
+        """As the command line takes it; with the user's file where the function is at the top of one."""
         name = self._module.name.removeprefix("jit_")
-        return f"FILE.py:{'FUNCTION' if name.startswith('_') or not name.isidentifier() else name}"
+        if name.startswith("_") or not name.isidentifier():
+            return "FILE.py:FUNCTION"
+        paths = (file_of(name, op.location) for op in self._module.main.block.walk())
+        return f"{shlex.quote(next(filter(None, paths), 'FILE.py'))}:{name}"
 
-    def _estimate(self) -> str:
-        return f"jax-ipu estimate {self._function()}"
+    def _estimate(self, half: bool = False, tiles: int | None = None) -> str:
+        """The command; `half`: with arguments of float16 in place of float32; `tiles`: for so many tiles."""
+        renamed = {"f32": "f16"} if half else {}
+        types = [
+            f" --arg '{renamed.get(value.dtype, value.dtype)}[{','.join(map(str, value.shape))}]'"
+            for value in self._module.main.block.args
+        ]
+        arguments = "".join(types) if self._is_flat() else ""
+        return f"jax-ipu estimate {self._function()}{arguments} --target {self._chip(tiles)}"
+
+    def _chip(self, tiles: int | None = None) -> str:
+        """The target, or one with so many tiles."""
+        version, number = self._target.version, tiles or self._target.num_tiles
+        return version if number == _ipu.Target(version).num_tiles else f"{version}:{number}"
+
+    def _is_flat(self) -> bool:
+        """Whether the arguments are few and no pytrees, so that a command can name their types."""
+        names = self._names.names
+        return len(names) <= 4 and not any("[" in name or "." in name for name in names)
 
     def _largest_batch(self) -> str:
         """The command, with the types of the arguments where these are few and no pytrees."""
         assert self._batch is not None
         args = self._module.main.block.args
-        flat = len(args) <= 4 and not any("[" in name or "." in name for name in self._names.names)
-        if not flat:
-            return f"jax-ipu largest-batch {self._function()} --args-from FUNCTION"
+        if not self._is_flat():
+            return f"jax-ipu largest-batch {self._function()} --args-from FUNCTION --target {self._chip()}"
         types = []
         for i, value in enumerate(args):
             dims = ["b" if self._batch.axes.get(i) == d else str(n) for d, n in enumerate(value.shape)]
             types.append(f" --arg '{value.dtype}[{','.join(dims)}]'")
-        return f"jax-ipu largest-batch {self._function()}{''.join(types)}"
+        return f"jax-ipu largest-batch {self._function()}{''.join(types)} --target {self._chip()}"

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir as mlir
 
 # Folders of installed packages and of the standard library on any system: a program may come from another machine.
 _INSTALLED = re.compile(r".*[/\\](?:(?:site|dist)-packages|lib(?:64)?[/\\]python\d[.\d]*t?)[/\\]", re.IGNORECASE)
+_CELL = re.compile(r"[/\\]ipykernel_\d+[/\\]")
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -125,6 +126,18 @@ def user_stack(location: Any) -> tuple[Frame, ...]:
         if not library.startswith("jax_ipu/"):
             frames.append(Frame(*frame, bool(library)))
     return tuple(frames)
+
+
+def file_of(function: str, location: Any) -> str:
+    """The path of the user's Python file whose function of this name is on the call stack of an op, or "".
+
+    A cell of a notebook is no file, though IPython names one.
+    """
+    for frame in _frames(location):
+        is_file = frame.path.endswith(".py") and not _CELL.search(frame.path)
+        if frame.function == function and is_file and not _in_library(frame.path):
+            return frame.path
+    return ""
 
 
 def operation_path(location: Any) -> str:
