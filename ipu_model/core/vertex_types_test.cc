@@ -28,6 +28,7 @@ using Format = QuarterMetadata::Format;
 const toy::CodeletCache cache;
 
 const char* const kCodelets = R"cpp(
+#include <ipu_vector_math>
 #include <limits>
 #include <poplar/Vertex.hpp>
   using namespace poplar;
@@ -40,6 +41,33 @@ const char* const kCodelets = R"cpp(
       const half values[] = {L::lowest(), L::max(), L::infinity(), L::min(), L::epsilon(), L::denorm_min()};
       for (unsigned i = 0; i < out.size(); ++i) out[i] = values[i];
       return L::is_specialized && !L::is_integer;
+    }
+  };
+
+  // Mathematics of scalars and vectors.
+  class Mathematics : public Vertex {
+   public:
+    Output<Vector<float>> out;
+    bool compute() {
+      const half4 a = {1, -2, 3, -4}, b = {2, 1, -3, 5};
+      const half4 largest = ipu::max(a, b), smallest = ipu::min(a, b), sums = ipu::absadd(a, b);
+      const half4 limited = ipu::clamp(a, half2{-1, 2});
+      const float2 pairs = ipu::sum(a), roots = ipu::sqrt(float2{4, 9}),
+                   between = ipu::clamp(pairs, float2{-0.5f, 5});
+      const float values[] = {ipu::max(1.0f, 2.0f),
+                              ipu::clamp(7.0f, float2{0, 6}),
+                              float(largest[2]),
+                              float(smallest[3]),
+                              float(sums[3]),
+                              float(limited[2]),
+                              float(limited[3]),
+                              pairs[0],
+                              pairs[1],
+                              ipu::sum(half2{1, 2}),
+                              roots[1],
+                              between[0]};
+      for (unsigned i = 0; i < out.size(); ++i) out[i] = values[i];
+      return true;
     }
   };
 
@@ -108,6 +136,16 @@ TEST(HalfHasLimits) {
   graph.setTileMapping(graph.addVertex(cs, "Limits", {{"out", out}}), 0);
   graph.createHostRead("out", out);
   CheckOut<std::uint16_t>(graph, Sequence({Execute(cs)}), {0xfbff, 0x7bff, 0x7c00, 0x0400, 0x1400, 0x0001});
+}
+
+TEST(MathematicsOfVectors) {
+  Graph graph = NewGraph();
+  const Tensor out = graph.addVariable(poplar::FLOAT, {12}, "out");
+  graph.setTileMapping(out, 0);
+  const ComputeSet cs = graph.addComputeSet("mathematics");
+  graph.setTileMapping(graph.addVertex(cs, "Mathematics", {{"out", out}}), 0);
+  graph.createHostRead("out", out);
+  CheckOut<float>(graph, Sequence({Execute(cs)}), {2, 6, 3, -4, 9, 2, -1, -1, -1, 3, 3, -0.5f});
 }
 
 TEST(AbsOfLongIntegers) {

@@ -1,6 +1,7 @@
 """tools/build_poplibs: a source that it cannot build is an error that names the file and what to do."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -47,3 +48,19 @@ def test_missing_packages_are_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "['libnone-dev']"
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs CMake")
+def test_programs_of_popsparse_are_listed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tools").mkdir()
+    text = "add_tool(topk topk.cpp)\nif (TARGET popsparse)\n  add_tool(sparse sparse.cpp)\nendif()\n"
+    (tmp_path / "tools" / "CMakeLists.txt").write_text(text)
+    output = tmp_path / "list.txt"
+    script = ROOT / "tools" / "poplibs" / "list_tests.cmake"
+    command = ["cmake", f"-DPOPLIBS={tmp_path}", "-DFOLDER=tools", f"-DOUTPUT={output}", "-P", str(script)]
+    subprocess.run(command, check=True)
+    assert [line.split("\t")[:2] for line in output.read_text().splitlines()] == [
+        ["executable", "topk"],
+        ["executable", "sparse"],
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["list.txt", "tools"]

@@ -83,7 +83,13 @@ macro(add_subdirectory folder)
 endmacro()
 function(read_folder folder)
   set(CMAKE_CURRENT_SOURCE_DIR "${folder}")
-  include("${folder}/CMakeLists.txt")
+  # A script has no targets, and popsparse is built.
+  file(READ "${folder}/CMakeLists.txt" text)
+  string(REGEX REPLACE "if *\\(TARGET popsparse\\)" "if(TRUE)" text "${text}")
+  string(SHA1 name "${folder}")
+  file(WRITE "${OUTPUT}.${name}.cmake" "${text}")
+  include("${OUTPUT}.${name}.cmake")
+  file(REMOVE "${OUTPUT}.${name}.cmake")
 endfunction()
 
 # What says nothing about a test.
