@@ -110,12 +110,13 @@ PlannedCodelet generateMerge(const Expression& comparator) {
   return codelet;
 }
 
-PlannedCodelet generateStore(const Expression& comparator) {
-  const std::size_t n = comparator.inputs.size() / 2;
+// Copies the sorted elements, and their positions.
+PlannedCodelet generateStore(const Expression& comparator, bool positions) {
+  const std::size_t n = comparator.inputs.size() / 2, results = n + (positions ? 1 : 0);
   PlannedCodelet codelet;
   std::string fields, copies;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::string k = std::to_string(i), type = typeOf(comparator.inputs[2 * i]);
+  for (std::size_t i = 0; i < results; ++i) {
+    const std::string k = std::to_string(i), type = i < n ? typeOf(comparator.inputs[2 * i]) : "unsigned";
     fields += "  In<" + type + "> in" + k + ";\n  Out<" + type + "> out" + k + ";\n";
     codelet.reads.push_back("in" + k);
     codelet.writes.push_back("out" + k);
@@ -126,7 +127,7 @@ PlannedCodelet generateStore(const Expression& comparator) {
                         "  bool compute(unsigned worker) {\n"
                         "    const Share share = shareOf(worker, numWorkers(), out0.size());\n"
                         "    for (unsigned i = share.begin; i < share.end; ++i) {\n" +
-                        forEach(n, "      out#[i] = in#[i];\n") + "    }\n    return true;\n  }\n",
+                        forEach(results, "      out#[i] = in#[i];\n") + "    }\n    return true;\n  }\n",
                     &codelet.source);
   codelet.set = [](Graph&, const VertexRef&, const PlannedVertex&) {};
   return codelet;
@@ -143,11 +144,13 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
     return t.reinterpret(storedAs(DTypeOf(t.elementType()), "sort"));
   };
   for (const Tensor& t : operands) in.push_back(stored(t));
-  for (const Tensor& t : out) results.push_back(stored(t));
+  for (const Tensor& t : out)
+    results.push_back(results.size() < in.size() ? stored(t) : t.reinterpret(poplar::UNSIGNED_INT));
   const auto codeletOf = [&](const PlannedGroup& group) {
     const bool sorts = group.reads[0].kind == PlannedTensor::Kind::kInput;
     const bool positions = group.writes.size() > operands.size();
-    if (!sorts && !positions) return generateStore(comparator);
+    if (isTemporary(group.reads[0]) && !isTemporary(group.writes[0]))
+      return generateStore(comparator, positions);
     PlannedCodelet codelet = sorts ? generateSort(comparator, positions) : generateMerge(comparator);
     codelet.set = [=, n = operands.size()](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
       const Region& own = v.writes[0];

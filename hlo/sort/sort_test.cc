@@ -126,9 +126,9 @@ TEST(KeysWithoutArithmeticAreRefused) {
   }
 }
 
-// `largest`: of the elements, or any bits.
+// `largest`: of the elements, or any bits. `sorts`: chunks of the rows are sorted and merged.
 std::size_t CheckTopK(const std::vector<std::size_t>& shape, std::size_t k, DType type, bool best,
-                      unsigned tiles, int largest) {
+                      unsigned tiles, int largest, bool sorts = false) {
   Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
   const Tensor t = Linear(graph, type, shape);
   Bytes bytes = largest > 0 ? SmallNumbers(t, 1, largest) : RandomBytes(t, 1);
@@ -137,7 +137,7 @@ std::size_t CheckTopK(const std::vector<std::size_t>& shape, std::size_t k, DTyp
   Sequence prog;
   const auto [values, indices] = hlo::topK(graph, t, k, prog, best, "top_k");
   ExpansionCheck check(graph, prog, {t}, {values, indices});
-  check.SameVertices();
+  check.SameVertices(sorts);
   check.SameValues({bytes}, SameBits);
   return check.Supersteps();
 }
@@ -150,6 +150,9 @@ TEST(TopKOfWholeRowsAndParts) {
     CHECK_EQ(CheckTopK({2, 2000}, 7, DType::kF32, best, 64, 0), 2u);
     CHECK_EQ(CheckTopK({2, 2000}, 7, DType::kF32, best, 64, 4), 2u);
     CHECK_EQ(CheckTopK({20000}, 3, DType::kF32, best, 40, 4), 3u);
+    // Sorted in 16 chunks, merged in ten stages; then the first elements are stored.
+    CHECK_EQ(CheckTopK({2000}, 240, DType::kF16, best, 16, 40, true), 12u);
+    CHECK_EQ(CheckTopK({2, 2000}, 1500, DType::kF32, best, 8, 4, true), 4u);
   }
 }
 

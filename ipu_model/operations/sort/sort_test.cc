@@ -468,6 +468,17 @@ TEST(TopKEqualsStableSort) {
   CheckTopK(DType::kF32, {300, 301}, 300, true, 4, 0, random, false);
 }
 
+TEST(TopKOfLargeSharesSorts) {
+  std::mt19937 random(5);
+  for (const bool largest : {true, false}) {
+    for (const DType type : {DType::kF32, DType::kS32}) {
+      CheckTopK(type, {20000}, 2400, largest, 64, 40000, random, true);  // the first of sorted chunks
+      CheckTopK(type, {3, 3001}, 3000, largest, 30, 8000, random, true);
+      CheckTopK(type, {3, 3001}, 3001, largest, 30, 8000, random, true);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ipu_model
 

@@ -1,8 +1,9 @@
-// Top-k. Long rows are cut: every part gives its k best elements, then vertices merge them, in stages.
+// Top-k. Long rows are cut: every part gives its k best elements, then vertices merge them, in stages. Where
+// k is so large that a sort of the rows takes less, they are sorted in chunks, which stay spread over the
+// tiles.
 #include "kernels/sort/top_k.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
+#include "operations/sort/chunked_sort.h"
+#include "operations/sort/row_parts.h"
 #include "operations/sort/sort_cost.h"
 #include "poplar/exceptions.hpp"
 #include "popops/TopK.hpp"
@@ -24,26 +27,38 @@
 namespace ipu_model {
 namespace {
 
-// Shorter rows are not cut.
-constexpr std::int64_t kMinPart = 512;
+std::int64_t NumRows(const Shape& shape) {
+  return std::max<std::int64_t>(1, NumElements(shape) / std::max<std::int64_t>(1, shape.back()));
+}
+
+bool Sorts(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles, const TargetModel& target) {
+  return TopKSorts(target, shape.back(), k, NumRows(shape), type, num_tiles);
+}
+
+// a goes before b.
+Expression Before(DType type, bool largest) {
+  Expression before;
+  before.inputs = {type, type};
+  Instruction code;
+  code.op = IsFloat(type) ? ScalarOp::kTotalLt : ScalarOp::kLt;
+  code.operand_type = type;
+  code.result_type = DType::kPred;
+  code.operand[largest ? 0 : 1] = 1;
+  before.code = {code};
+  before.outputs = {2};
+  return before;
+}
 
 // Rows are spread; the last dimension is cut into parts of at least k elements.
 Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
-                        std::int64_t bytes_per_tile) {
+                        const TargetModel& target) {
   const std::size_t last = shape.size() - 1;
-  const std::int64_t n = shape[last],
-                     rows = std::max<std::int64_t>(1, NumElements(shape) / std::max<std::int64_t>(1, n));
-  const std::int64_t most =
-      std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / static_cast<std::int64_t>(SizeOf(type)));
-  const std::int64_t parallel = std::min(num_tiles / rows, n / std::max(kMinPart, 8 * k));
-  const std::int64_t parts = std::max({std::int64_t{1}, parallel, CeilDivide(n, most)});
   Partition partition;
   partition.shape = shape;
   partition.num_tiles = num_tiles;
   partition.parts.assign(shape.size(), 1);
   partition.grain.assign(shape.size(), 1);
-  partition.parts[last] =
-      std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, k)));
+  partition.parts[last] = ChooseTopKParts(target, shape[last], k, NumRows(shape), type, num_tiles).parts;
   std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / partition.parts[last]);
   for (std::size_t d = 0; d < last; ++d) {
     partition.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
@@ -53,29 +68,26 @@ Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned
   return partition;
 }
 
-// Returns the partition of the results: the rows of `scan`, k elements each.
-Partition ResultPartition(Partition scan, std::int64_t k) {
+// Returns the partition of the results in parts: the rows of `scan`, k elements each.
+Partition RowsOfResult(Partition scan, std::int64_t k) {
   scan.shape.back() = k;
   scan.parts.back() = 1;
   return scan;
 }
 
-// Numbers of candidates that one vertex merges, by stage, so that a row of `parts` is left with one. A vertex
-// merges about as many as the next one, within the memory for its operands.
-std::vector<std::int64_t> MergeStages(std::int64_t parts, std::int64_t k, DType type,
-                                      std::int64_t bytes_per_tile) {
-  const std::int64_t bytes = k * static_cast<std::int64_t>(SizeOf(type) + SizeOf(DType::kS32));
-  const std::int64_t most = std::max<std::int64_t>(2, SliceBudget(bytes_per_tile) / bytes);
-  // Fewer do not pay for a superstep.
-  constexpr std::int64_t kLeastForStages = 16;
-  std::vector<std::int64_t> stages;
-  while (parts > 1) {
-    std::int64_t terms = parts;
-    if (parts > kLeastForStages) terms = static_cast<std::int64_t>(std::ceil(std::sqrt(parts)));
-    stages.push_back(std::min(terms, most));
-    parts = CeilDivide(parts, stages.back());
-  }
-  return stages;
+Partition RowsSorted(const Shape& shape, DType type, unsigned num_tiles, const TargetModel& target) {
+  return SortPartition(shape, shape.size() - 1, 1, static_cast<std::int64_t>(SizeOf(type)), num_tiles,
+                       target);
+}
+
+Partition ResultPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
+                          const TargetModel& target) {
+  if (!Sorts(shape, k, type, num_tiles, target))
+    return RowsOfResult(ScanPartition(shape, k, type, num_tiles, target), k);
+  if (k == shape.back()) return RowsSorted(shape, type, num_tiles, target);
+  Shape result = shape;
+  result.back() = k;
+  return SpreadPartition(result, DType::kS32, num_tiles);
 }
 
 // The candidates of the rows of `box` from parts [begin, end); the last dimension of the box is that of the
@@ -123,8 +135,10 @@ class TopKOperation : public Operation, public Expandable {
     TilePlan plan;
     const std::int64_t k = outputs[0].shape.back();
     if (NumElements(outputs[0].shape) == 0) return plan;
-    const Partition scan = ScanPartition(inputs[0].shape, k, inputs[0].type, context.num_tiles(),
-                                         context.target().bytes_per_tile);
+    if (Sorts(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target()))
+      return PlanSort(context);
+    const Partition scan =
+        ScanPartition(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target());
     const std::int64_t parts = scan.parts.back();
     const auto row = [k](const Box& box) {
       Box region = box;
@@ -191,7 +205,7 @@ class TopKOperation : public Operation, public Expandable {
       VertexGroup merge;
       merge.codelet = "popops::TopKMerge";
       if (last) {
-        merge.vertices = ResultPartition(scan, k).Vertices();
+        merge.vertices = RowsOfResult(scan, k).Vertices();
       } else {
         merge.vertices = plan.temporaries[2 * s + 2].placement.Vertices();
       }
@@ -244,11 +258,34 @@ class TopKOperation : public Operation, public Expandable {
 
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
-    library.topK(graph, InputsBesideOutputs(*this, graph, in, prog)[0], largest_, out[0], out[1],
-                 PlanOf(*this, graph), prog, name);
+    const std::vector<poplar::Tensor> operands = InputsBesideOutputs(*this, graph, in, prog);
+    const Shape& shape = inputs[0].shape;
+    const poplar::Target& target = graph.getTarget();
+    if (Sorts(shape, outputs[0].shape.back(), inputs[0].type, target.getNumTiles(), ModelOf(target))) {
+      library.sort(graph, operands, shape.size() - 1, Before(inputs[0].type, largest_), out,
+                   PlanOf(*this, graph), prog, name);
+    } else {
+      library.topK(graph, operands[0], largest_, out[0], out[1], PlanOf(*this, graph), prog, name);
+    }
   }
 
  private:
+  TilePlan PlanSort(const DeviceContext& context) const {
+    const DType type = inputs[0].type;
+    const Shape& shape = inputs[0].shape;
+    const Partition partition = RowsSorted(shape, type, context.num_tiles(), context.target());
+    const bool in_results = LieAs(outputs, partition, context);
+    const auto kind = in_results ? OperandRef::Kind::kOutput : OperandRef::Kind::kTemporary;
+    TilePlan plan;
+    if (!in_results) plan.temporaries = {{type, partition}, {DType::kU32, partition}};
+    PlanChunkedSort(partition, shape.size() - 1, Before(type, largest_), {{kind, 0}, {kind, 1}}, &plan);
+    if (in_results) return plan;
+    const Partition result =
+        ResultPartition(shape, outputs[0].shape.back(), type, context.num_tiles(), context.target());
+    plan.supersteps.push_back({{StoreSorted(result.Vertices(), 2)}});
+    return plan;
+  }
+
   bool largest_;
 };
 
@@ -277,17 +314,22 @@ std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const popla
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
   const poplar::Target& target = graph.getTarget();
-  const std::int64_t count = static_cast<std::int64_t>(k);
-  const Partition partition =
-      ResultPartition(ScanPartition(operation->inputs[0].shape, count, type, target.getNumTiles(),
-                                    static_cast<std::int64_t>(target.getBytesPerTile())),
-                      count);
+  const Shape& shape = operation->inputs[0].shape;
+  std::int64_t count = static_cast<std::int64_t>(k);
+  // Rows that are sorted in the results take no other memory.
+  constexpr std::int64_t kLargeShare = 8;
+  if (kLargeShare * count > shape.back() &&
+      Sorts(shape, count, type, target.getNumTiles(), ModelOf(target)) &&
+      Sorts(shape, shape.back(), type, target.getNumTiles(), ModelOf(target)))
+    count = shape.back();
+  const Partition partition = ResultPartition(shape, count, type, target.getNumTiles(), ModelOf(target));
   const poplar::Tensor values = NewTensor(graph, type, partition.shape, Mapping(partition), name);
   const poplar::Tensor indices = NewTensor(graph, DType::kS32, partition.shape, Mapping(partition), name);
   values.asView(&operation->outputs.emplace_back());
   indices.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));
-  return {values, indices};
+  const auto last = static_cast<unsigned>(values.rank() - 1);
+  return {values.slice(0, k, last), indices.slice(0, k, last)};
 }
 
 }  // namespace hlo
