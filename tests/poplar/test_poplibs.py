@@ -13,8 +13,10 @@ import pytest
 from jax import lax
 
 import jax_ipu
-from jax_ipu import poplibs
+from jax_ipu import _ipu, compiler, poplibs
 from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.options import compile_options, serialize_options
+from support.modes import lower
 
 FOLDER = os.environ.get("JAX_IPU_POPLIBS_TEST_FOLDER", "")
 needs_poplibs = pytest.mark.skipif(
@@ -74,8 +76,6 @@ def test_the_variable_becomes_an_option_that_a_program_may_change():
     options = jax_ipu.Config()
     assert options.compile_options(b"") == b""
     options.poplibs = "/one"
-    from jax_ipu.compiler.options import compile_options, serialize_options
-
     assert compile_options(options.compile_options(b"")).poplibs == "/one"
     own = serialize_options({"ipu_poplibs": "/two"})
     assert compile_options(options.compile_options(own)).poplibs == "/two"
@@ -207,6 +207,18 @@ def test_values_are_those_of_the_cpu(name):
             counts[row["op"]] = counts.get(row["op"], 0) + row["count"]
     for op, count in taken.items():
         assert counts.get(op, 0) >= count, libraries
+
+
+@needs_poplibs
+def test_a_gradient_of_weights_that_does_not_fit_at_once():
+    """With a plan for all three products of a layer together, the gradient was 0."""
+    w, x, h = floats(784, 128), floats(32, 784), floats(32, 128)
+    program, _ = lower(lambda w, x, h: (w - x.T @ h, x @ w), w, x, h)
+    options = serialize_options({"ipu_poplibs": FOLDER, "ipu_available_memory_proportion": 0.05})
+    executable = compiler.compile(program, "mlir", options, "ipu2:16")
+    made = _ipu.run(executable, [a.tobytes() for a in (w, x, h)], "fast")
+    for result, expected in zip(made, (w - x.T @ h, x @ w), strict=True):
+        np.testing.assert_allclose(np.frombuffer(result, np.float32), expected.ravel(), rtol=1e-3, atol=1e-3)
 
 
 @needs_poplibs
