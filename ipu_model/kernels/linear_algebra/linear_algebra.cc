@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra_loops.h"
 
@@ -15,6 +16,9 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kPanel = 64;
+// Batches of matrices with at most so many rows are made dense at once, up to so many bytes: a copy of each
+// would take longer than its system.
+constexpr std::int64_t kFewRows = 16, kMostDenseBytes = 16 << 20;
 
 #define JAX_IPU_FOR_ISA(call) (HasAvx512() ? avx512::call : avx2::call)
 
@@ -87,12 +91,77 @@ void FinishFactor(const HostTensor& m) {
   }
 }
 
+HostTensor LastTransposed(const HostTensor& t) {
+  HostTensor turned = t;
+  std::swap(turned.shape[t.rank - 1], turned.shape[t.rank - 2]);
+  std::swap(turned.strides[t.rank - 1], turned.strides[t.rank - 2]);
+  return turned;
+}
+
+// A dense copy of a tensor in scratch memory.
+HostTensor DenseCopy(HostContext& context, const HostTensor& from) {
+  HostTensor to = from;
+  const auto elements = static_cast<std::size_t>(SetDenseStrides(&to));
+  to.data = context.scratch.Allocate<char>(elements * SizeOf(from.type));
+  CopyTensor(context, from, to);
+  return to;
+}
+
+// Calls task(matrix) for all of a batch whose matrices take `products` products each.
+template <typename Task>
+void ForEachMatrix(ThreadPool& pool, std::int64_t batch, std::int64_t products, const Task& task) {
+  constexpr std::int64_t kSharedProducts = 32 << 10;
+  const int workers =
+      batch * products > kSharedProducts ? static_cast<int>(std::min<std::int64_t>(batch, pool.size())) : 1;
+  auto part = [&](int w) {
+    for (std::int64_t i = batch * w / workers; i < batch * (w + 1) / workers; ++i) task(i);
+  };
+  workers > 1 ? pool.Run(workers, TaskRef(part)) : part(0);
+}
+
+bool IsBatchOfSmall(const HostTensor& a, std::int64_t batch) {
+  return batch > 1 && a.shape[a.rank - 1] <= kFewRows &&
+         a.num_elements() * static_cast<std::int64_t>(SizeOf(a.type)) <= kMostDenseBytes;
+}
+
+// As Cholesky, of many small matrices.
+void SmallCholesky(HostContext& context, bool lower, const HostTensor& a, const HostTensor& out) {
+  const std::int64_t n = a.shape[a.rank - 1], bytes = n * n * static_cast<std::int64_t>(SizeOf(a.type));
+  const HostTensor dense = DenseCopy(context, lower ? a : LastTransposed(a));
+  ForEachMatrix(context.pool, a.num_elements() / (n * n), n * n * n, [&](std::int64_t i) {
+    const HostTensor matrix = Dense(a.type, n, n, dense.as<char>() + i * bytes);
+    if (!lower) Conjugate(matrix);
+    JAX_IPU_FOR_ISA(CholeskyFactor)(nullptr, a.type, n, matrix.data, nullptr);  // no panel for few rows
+    FinishFactor(matrix);
+    if (!lower) Conjugate(matrix);
+  });
+  CopyTensor(context, dense, lower ? out : LastTransposed(out));
+}
+
+// As TriangularSolve, of many small matrices.
+void SmallTriangularSolve(HostContext& context, const TriangularOptions& options, bool transposed,
+                          bool backward, const HostTensor& a, const HostTensor& b, const HostTensor& out) {
+  const std::int64_t m = a.shape[a.rank - 1], batch = a.num_elements() / (m * m),
+                     n = out.num_elements() / (batch * m);
+  const auto bytes = static_cast<std::int64_t>(SizeOf(a.type));
+  const HostTensor matrices = DenseCopy(context, transposed ? LastTransposed(a) : a);
+  const HostTensor x = DenseCopy(context, options.left_side ? b : LastTransposed(b));
+  ForEachMatrix(context.pool, batch, m * m * n, [&](std::int64_t i) {
+    char* const matrix = matrices.as<char>() + i * m * m * bytes;
+    if (options.transpose == Transpose::kAdjoint) Conjugate(Dense(a.type, m, m, matrix));
+    JAX_IPU_FOR_ISA(SolveLeft)(a.type, m, n, matrix, backward, options.unit_diagonal,
+                               x.as<char>() + i * m * n * bytes, n);
+  });
+  CopyTensor(context, x, options.left_side ? out : LastTransposed(out));
+}
+
 }  // namespace
 
 void Cholesky(HostContext& context, bool lower, const HostTensor& a, const HostTensor& out) {
   const std::int64_t n = a.shape[a.rank - 1];
   if (a.num_elements() == 0) return;
   const std::int64_t batch = a.num_elements() / (n * n);
+  if (IsBatchOfSmall(a, batch)) return SmallCholesky(context, lower, a, out);
   const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(a.type));
   const int workers = static_cast<int>(std::min<std::int64_t>(batch, context.pool.size()));
   const std::int64_t per_worker = (n * n + kPanel * n) * bytes;
@@ -127,6 +196,8 @@ void TriangularSolve(HostContext& context, const TriangularOptions& options, con
   const bool transposed = options.left_side == (options.transpose != Transpose::kNone);
   const bool backward = options.lower == transposed;
   const std::int64_t n = out.num_elements() / (batch * m);  // number of right-hand sides
+  if (IsBatchOfSmall(a, batch) && n <= kFewRows)
+    return SmallTriangularSolve(context, options, transposed, backward, a, b, out);
   // The workers share the matrices and, within each, the right-hand sides.
   const std::int64_t cuts =
       std::clamp<std::int64_t>(context.pool.size() / batch, 1, std::max<std::int64_t>(1, n / 16));

@@ -138,6 +138,7 @@ class ImplicitQrOperation : public Operation, public Expandable {
     // If there are few matrices, the threads share their columns, as tiles do.
     const std::int64_t parts = std::clamp<std::int64_t>(context.pool.size() / batch, 1,
                                                         std::max<std::int64_t>(1, widest / kSharedColumns));
+    if (parts == 1) return RunWhole(context, in, out, batch);
     const std::int64_t tasks = batch * parts;
     const int workers = static_cast<int>(std::min<std::int64_t>(tasks, context.pool.size()));
     std::vector<std::vector<HostTensor>> work;  // dense operands of each task: d, e, matrices
@@ -173,6 +174,32 @@ class ImplicitQrOperation : public Operation, public Expandable {
         CopyTensor(context, mine[i + 1], Columns(to, columns * part / parts, columns * (part + 1) / parts));
       }
     }
+  }
+
+  // As Run, where no matrix is cut: all operands are made dense at once, because a copy of each small matrix
+  // would take longer than its rotations.
+  void RunWhole(HostContext& context, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out,
+                std::int64_t batch) const {
+    std::vector<HostTensor> dense;
+    for (const HostTensor& tensor : in) dense.push_back(Copied(context, tensor));
+    const auto part = [&](std::size_t i, int kept, std::int64_t index) {
+      HostTensor t = dense[i];
+      const std::int64_t elements = t.num_elements() / batch;
+      t.data = t.as<char>() + index * elements * static_cast<std::int64_t>(SizeOf(t.type));
+      std::fill(t.shape, t.shape + t.rank - kept, 1);
+      return t;
+    };
+    const int workers = static_cast<int>(std::min<std::int64_t>(batch, context.pool.size()));
+    auto task = [&](int w) {
+      std::vector<HostTensor> matrices(in.size() - 2);
+      for (std::int64_t b = batch * w / workers; b < batch * (w + 1) / workers; ++b) {
+        for (std::size_t i = 0; i < matrices.size(); ++i) matrices[i] = part(i + 2, 2, b);
+        Diagonalise(bidiagonal_, part(0, 1, b), part(1, 1, b), matrices);
+      }
+    };
+    workers > 1 ? context.pool.Run(workers, TaskRef(task)) : task(0);
+    CopyTensor(context, dense[0], out[0]);
+    for (std::size_t i = 1; i < out.size(); ++i) CopyTensor(context, dense[i + 1], out[i]);
   }
 
   // Of the outputs: vectors are whole; matrices are cut between columns. Each is on the tiles after those of
