@@ -309,7 +309,8 @@ class Lowering {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       if (outputs_[i] < kNodeBase) continue;
       const Node& node = nodes_[Index(outputs_[i])];
-      if (node.code != Code(FusedOp::kFromBits)) continue;
+      const auto stored = static_cast<std::uint32_t>(program_.output_types[i]);
+      if (node.code != Code(FusedOp::kFromBits) || node.immediate != stored) continue;
       program_.output_types[i] = BitsOf(program_.output_types[i]);
       outputs_[i] = node.operand[0];
     }

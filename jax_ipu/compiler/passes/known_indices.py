@@ -15,7 +15,7 @@ import numpy as np
 from jax_ipu.compiler.expression import is_elementwise, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import INTEGER, SIGNED, SIZE, Shape, num_elements
+from jax_ipu.compiler.types import INTEGER, SIGNED, Shape, num_elements
 
 # Larger literals are not tested for linearity.
 _SMALL = 1 << 16
@@ -46,7 +46,7 @@ def _linear(value: Value) -> _Linear | None:
     result = _linear_of(value.op)
     if result is None:
         return None
-    bits = 8 * SIZE[value.dtype]
+    bits = int(value.dtype[1:])
     low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if value.dtype in SIGNED else (0, 1 << bits)
     return result if result.least(value.shape) >= low and result.most(value.shape) < high else None
 
