@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import jax
 import pytest
 
 import jax_ipu
@@ -87,7 +88,17 @@ def _examples(path):
     return doctest.DocTestFinder(exclude_empty=False).find(found, path, module=module, globs={})
 
 
+@pytest.fixture
+def whole_tracebacks():
+    """JAX's note on the frames that it leaves out would be a part of every message."""
+    before = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")
+    yield
+    jax.config.update("jax_traceback_filtering", before)
+
+
 @pytest.mark.parametrize("path", REFERENCE)
+@pytest.mark.usefixtures("whole_tracebacks")
 def test_examples_of_docstrings(path, capsys):
     """Every public function, class and method of the reference has an example, and they all run."""
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

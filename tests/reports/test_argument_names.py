@@ -83,7 +83,9 @@ def test_trace_and_donated_error(tmp_path):
     events = [event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]]
     assert {e.removeprefix("from host: ") for e in events if e.startswith("from host")} == IN
     out = {e.removeprefix("to host: ") for e in events if e.startswith("to host")}
-    assert out == {"result[0]['dense']['kernel']", "result[2]['loss']"}
+    # State of other tests may leave the IPU for this program.
+    assert {"result[0]['dense']['kernel']", "result[2]['loss']"} <= out
+    assert "result[0]['dense']['bias']" not in out
     with pytest.raises(ValueError, match=r"donated\. It is the argument params\['dense'\]\['bias'\] of jit_step\."):
         f(params, state, batch)
 
