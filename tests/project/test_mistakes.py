@@ -270,7 +270,8 @@ def test_folders_of_variables_that_cannot_be_used_are_named(tmp_path):
     ],
 )
 def test_command(arguments, text, tmp_path, capsys):
-    path = tmp_path / "model.py"
+    # The command imports the file in this process: no other test has a module of this name.
+    path = tmp_path / "file_with_mistakes.py"
     path.write_text("import jax.numpy as jnp\n\ndef f(x):\n    return jnp.sin(x)\n")
     try:
         code = command_line.main([argument.replace("FILE", str(path)) for argument in arguments])
