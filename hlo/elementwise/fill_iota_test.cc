@@ -22,11 +22,11 @@ constexpr DType kOtherTypes[] = {DType::kS2,   DType::kS4,  DType::kU2, DType::k
 Graph SmallGraph() { return Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
 
 // A tensor of shape [5, 6, 7] in each way that results are mapped.
-struct Layout {
+struct Form {
   const char* name;
   std::function<Tensor(Graph&, DType)> make;
 };
-const Layout kLayouts[] = {
+const Form kForms[] = {
     {"linear", [](Graph& g, DType type) { return Linear(g, type, {5, 6, 7}); }},
     {"one tile",
      [](Graph& g, DType type) {
@@ -61,9 +61,9 @@ const Layout kLayouts[] = {
      }},
 };
 
-void CheckFill(DType type, const Layout& layout) {
+void CheckFill(DType type, const Form& form) {
   Graph graph = SmallGraph();
-  const Tensor t = layout.make(graph, type);
+  const Tensor t = form.make(graph, type);
   std::string bytes;
   for (std::size_t i = 0; i < SizeOf(type); ++i) bytes += static_cast<char>(17 + 31 * i);
   Sequence prog;
@@ -73,9 +73,9 @@ void CheckFill(DType type, const Layout& layout) {
   check.SameValues({}, SameBits);
 }
 
-void CheckIota(DType type, const Layout& layout, unsigned dimension) {
+void CheckIota(DType type, const Form& form, unsigned dimension) {
   Graph graph = SmallGraph();
-  const Tensor t = layout.make(graph, type);
+  const Tensor t = form.make(graph, type);
   Sequence prog;
   hlo::iota(graph, t, dimension, prog, "iota");
   ExpansionCheck check(graph, prog, {}, {t});
@@ -83,25 +83,25 @@ void CheckIota(DType type, const Layout& layout, unsigned dimension) {
   check.SameValues({}, SameBits);
 }
 
-TEST(FillInEveryLayout) {
-  for (const Layout& layout : kLayouts) CheckFill(DType::kF32, layout);
+TEST(FillInEveryForm) {
+  for (const Form& form : kForms) CheckFill(DType::kF32, form);
 }
 
 TEST(FillOfEveryType) {
-  for (const DType type : kPoplarTypes) CheckFill(type, kLayouts[0]);
-  for (const DType type : kOtherTypes) CheckFill(type, kLayouts[0]);
-  for (const DType type : {DType::kPred, DType::kF8E4M3FN, DType::kF4E2M1FN}) CheckFill(type, kLayouts[0]);
+  for (const DType type : kPoplarTypes) CheckFill(type, kForms[0]);
+  for (const DType type : kOtherTypes) CheckFill(type, kForms[0]);
+  for (const DType type : {DType::kPred, DType::kF8E4M3FN, DType::kF4E2M1FN}) CheckFill(type, kForms[0]);
 }
 
-TEST(IotaInEveryLayoutAlongEveryDimension) {
-  for (const Layout& layout : kLayouts) {
-    for (unsigned d = 0; d < 3; ++d) CheckIota(DType::kS32, layout, d);
+TEST(IotaInEveryFormAlongEveryDimension) {
+  for (const Form& form : kForms) {
+    for (unsigned d = 0; d < 3; ++d) CheckIota(DType::kS32, form, d);
   }
 }
 
 TEST(IotaOfEveryType) {
-  for (const DType type : kPoplarTypes) CheckIota(type, kLayouts[0], 1);
-  for (const DType type : kOtherTypes) CheckIota(type, kLayouts[0], 1);
+  for (const DType type : kPoplarTypes) CheckIota(type, kForms[0], 1);
+  for (const DType type : kOtherTypes) CheckIota(type, kForms[0], 1);
 }
 
 // Where rounding, wrapping and infinity matter.

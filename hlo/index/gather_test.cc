@@ -71,11 +71,11 @@ const GatherRow kRows[] = {
     {{64, 200}, {600}, {1, 200}, Dims({1}, {0}, {0}, 1)},                  // in several steps
 };
 
-void CheckGather(const GatherRow& row, DType type, DType index, bool in_layout) {
+void CheckGather(const GatherRow& row, DType type, DType index, bool as_planned) {
   Graph graph = SmallGraph();
-  const Tensor t = in_layout ? hlo::createGatherInput(graph, poplar::Type(type), row.operand, row.indices,
-                                                      row.dims, row.sizes, "operand")
-                             : Linear(graph, type, row.operand);
+  const Tensor t = as_planned ? hlo::createGatherInput(graph, poplar::Type(type), row.operand, row.indices,
+                                                       row.dims, row.sizes, "operand")
+                              : Linear(graph, type, row.operand);
   const Tensor indices = Linear(graph, index, row.indices);
   Sequence prog;
   const Tensor out = hlo::gather(graph, t, indices, row.dims, row.sizes, prog, "gather");
@@ -94,7 +94,7 @@ void CheckGather(const GatherRow& row, DType type, DType index, bool in_layout) 
 
 TEST(EveryFormOfGather) {
   for (const GatherRow& row : kRows)
-    for (const bool in_layout : {false, true}) CheckGather(row, DType::kF32, DType::kS32, in_layout);
+    for (const bool as_planned : {false, true}) CheckGather(row, DType::kF32, DType::kS32, as_planned);
 }
 
 TEST(GathersOfEveryType) {

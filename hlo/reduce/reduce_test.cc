@@ -19,31 +19,31 @@ const toy::SharedCodeletCache cache;
 
 constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16};
 
-struct Layout {
+struct Case {
   std::vector<std::size_t> shape, dims;
   unsigned tiles;
 };
-const Layout kLayouts[] = {
+const Case kCases[] = {
     {{5, 9, 8}, {1}, 7},  {{5, 9, 8}, {0, 2}, 7},     {{70, 9}, {0, 1}, 7}, {{3, 0}, {1}, 7},
     {{4000, 2}, {0}, 64}, {{64, 64, 4}, {0, 1}, 300}, {{6, 5}, {}, 7},
 };
-const Layout& kOfPartials = kLayouts[4];
+const Case& kOfPartials = kCases[4];
 
 // Returns the number of supersteps.
-std::size_t CheckReduce(const Layout& layout, const Expression& body, int largest) {
-  Graph graph(poplar::Target::createIPUTarget(1, layout.tiles, "ipu2"));
+std::size_t CheckReduce(const Case& c, const Expression& body, int largest) {
+  Graph graph(poplar::Target::createIPUTarget(1, c.tiles, "ipu2"));
   std::vector<Tensor> values, inits;
   std::vector<Bytes> bytes, starts;
   const std::size_t n = body.outputs.size();
   for (unsigned i = 0; i < n; ++i) {
-    values.push_back(Linear(graph, body.inputs[i], layout.shape));
+    values.push_back(Linear(graph, body.inputs[i], c.shape));
     inits.push_back(graph.addVariable(poplar::Type(body.inputs[i]), {}, "init"));
     graph.setTileMapping(inits.back(), 0);
     bytes.push_back(SmallNumbers(values[i], i + 1, largest));
     starts.push_back(SmallNumbers(inits[i], i + 7, largest));
   }
   Sequence prog;
-  const std::vector<Tensor> out = hlo::reduce(graph, values, inits, layout.dims, body, prog, "reduce");
+  const std::vector<Tensor> out = hlo::reduce(graph, values, inits, c.dims, body, prog, "reduce");
   std::vector<Tensor> inputs = values;
   inputs.insert(inputs.end(), inits.begin(), inits.end());
   bytes.insert(bytes.end(), starts.begin(), starts.end());
@@ -54,12 +54,12 @@ std::size_t CheckReduce(const Layout& layout, const Expression& body, int larges
 }
 
 // Results where the values are, partial results, and partial results of those.
-TEST(EveryLayout) {
+TEST(EveryShapeAndDimensions) {
   std::set<std::size_t> supersteps;
-  for (const Layout& layout : kLayouts) {
-    supersteps.insert(CheckReduce(layout, BinaryBody(ScalarOp::kAdd, DType::kF32), 8));
-    supersteps.insert(CheckReduce(layout, BinaryBody(ScalarOp::kAdd, DType::kF16), 1));
-    supersteps.insert(CheckReduce(layout, LargestAndPlace(DType::kF32), 1000));
+  for (const Case& c : kCases) {
+    supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF32), 8));
+    supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF16), 1));
+    supersteps.insert(CheckReduce(c, LargestAndPlace(DType::kF32), 1000));
   }
   for (const std::size_t count : {1, 2, 3}) CHECK_EQ(supersteps.count(count), 1u);
 }
@@ -78,11 +78,11 @@ TEST(OperationsOfFloats) {
 TEST(OperationsOfIntegers) {
   for (const ScalarOp op : {ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum, ScalarOp::kAnd,
                             ScalarOp::kOr, ScalarOp::kXor})
-    CheckReduce(kLayouts[0], BinaryBody(op, DType::kS32), 100);
+    CheckReduce(kCases[0], BinaryBody(op, DType::kS32), 100);
   for (const DType type : {DType::kS8, DType::kU16, DType::kS32, DType::kU64})
     CheckReduce(kOfPartials, BinaryBody(ScalarOp::kAdd, type), 100);
   for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply})
-    CheckReduce(kLayouts[0], BinaryBody(op, DType::kPred), 100);
+    CheckReduce(kCases[0], BinaryBody(op, DType::kPred), 100);
 }
 
 // A body of several operations, each of which rounds narrow floats: the values are exact, so any order will
@@ -93,7 +93,7 @@ TEST(GeneralBody) {
     e.inputs = {type, type};
     e.code = {Op(ScalarOp::kGe, type, DType::kPred, 0, 1), Op(ScalarOp::kSelect, type, type, 2, 0, 1)};
     e.outputs = {3};
-    for (const Layout& layout : {kLayouts[0], kOfPartials}) CheckReduce(layout, e, 100);
+    for (const Case& c : {kCases[0], kOfPartials}) CheckReduce(c, e, 100);
   }
 }
 

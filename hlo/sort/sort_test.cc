@@ -18,14 +18,14 @@ using poplar::program::Sequence;
 
 const toy::SharedCodeletCache cache;
 
-struct Layout {
+struct Case {
   std::vector<std::size_t> shape;
   std::size_t dimension;
   unsigned tiles;
 };
-const Layout kWhole[] = {{{5, 9}, 1, 7}, {{70, 9}, 0, 7}, {{3, 40, 8}, 1, 7}, {{3, 17, 5}, 1, 2},
-                         {{3, 0}, 1, 7}, {{1, 6}, 0, 7},  {{1000}, 0, 2},     {{64, 4}, 1, 300}};
-const Layout kChunks[] = {{{1100}, 0, 4}, {{2, 1300}, 1, 64}, {{1500, 3}, 0, 64}, {{4099}, 0, 64}};
+const Case kWhole[] = {{{5, 9}, 1, 7}, {{70, 9}, 0, 7}, {{3, 40, 8}, 1, 7}, {{3, 17, 5}, 1, 2},
+                       {{3, 0}, 1, 7}, {{1, 6}, 0, 7},  {{1000}, 0, 2},     {{64, 4}, 1, 300}};
+const Case kChunks[] = {{{1100}, 0, 4}, {{2, 1300}, 1, 64}, {{1500, 3}, 0, 64}, {{4099}, 0, 64}};
 
 // a_0 < b_0; the other operands move along.
 Expression Less(const std::vector<DType>& types) {
@@ -52,21 +52,21 @@ Expression LessByLowBits() {
 }
 
 // Elements of the first operand between -largest and largest, or any bits. Returns the number of supersteps.
-std::size_t CheckSort(const Layout& layout, const std::vector<DType>& types, const Expression& comparator,
+std::size_t CheckSort(const Case& c, const std::vector<DType>& types, const Expression& comparator,
                       int largest) {
-  Graph graph(poplar::Target::createIPUTarget(1, layout.tiles, "ipu2"));
+  Graph graph(poplar::Target::createIPUTarget(1, c.tiles, "ipu2"));
   std::vector<Tensor> operands;
   std::vector<Bytes> bytes;
   for (const DType type : types) {
     const unsigned seed = static_cast<unsigned>(operands.size()) + 1;
-    operands.push_back(Linear(graph, type, layout.shape));
+    operands.push_back(Linear(graph, type, c.shape));
     bytes.push_back(seed == 1 && largest > 0 ? SmallNumbers(operands[0], seed, largest)
                                              : RandomBytes(operands.back(), seed));
     if (type != DType::kPred) continue;
     for (unsigned char& b : bytes.back()) b &= 1;
   }
   Sequence prog;
-  const std::vector<Tensor> out = hlo::sort(graph, operands, layout.dimension, comparator, prog, "sort");
+  const std::vector<Tensor> out = hlo::sort(graph, operands, c.dimension, comparator, prog, "sort");
   ExpansionCheck check(graph, prog, operands, out);
   const std::size_t supersteps = check.Supersteps();
   check.SameVertices(supersteps > 1);
@@ -75,19 +75,19 @@ std::size_t CheckSort(const Layout& layout, const std::vector<DType>& types, con
 }
 
 TEST(WholeRows) {
-  for (const Layout& layout : kWhole) {
-    const bool empty = std::count(layout.shape.begin(), layout.shape.end(), 0u) > 0;
-    CHECK_EQ(CheckSort(layout, {DType::kF32}, Less({DType::kF32}), 0), empty ? 0u : 1u);
-    CheckSort(layout, {DType::kU8, DType::kS32}, Less({DType::kU8, DType::kS32}), 4);
+  for (const Case& c : kWhole) {
+    const bool empty = std::count(c.shape.begin(), c.shape.end(), 0u) > 0;
+    CHECK_EQ(CheckSort(c, {DType::kF32}, Less({DType::kF32}), 0), empty ? 0u : 1u);
+    CheckSort(c, {DType::kU8, DType::kS32}, Less({DType::kU8, DType::kS32}), 4);
   }
 }
 
 // Chunks of rows, whose number need not be a power of two.
 TEST(RowsInChunks) {
   std::set<std::size_t> supersteps;
-  for (const Layout& layout : kChunks) {
-    supersteps.insert(CheckSort(layout, {DType::kF32}, Less({DType::kF32}), 0));
-    CheckSort(layout, {DType::kS16, DType::kS32}, Less({DType::kS16, DType::kS32}), 9);
+  for (const Case& c : kChunks) {
+    supersteps.insert(CheckSort(c, {DType::kF32}, Less({DType::kF32}), 0));
+    CheckSort(c, {DType::kS16, DType::kS32}, Less({DType::kS16, DType::kS32}), 9);
   }
   CHECK(supersteps.size() > 1 && *supersteps.begin() > 3);
 }
@@ -105,16 +105,16 @@ TEST(KeysOfEveryType) {
 // Numbers that are not compared may have any type of up to 64 bits.
 TEST(OperandsOfEveryTypeMoveAlong) {
   for (const DType type : {DType::kF64, DType::kC64, DType::kS4, DType::kF8E5M2}) {
-    for (const Layout& layout : {kWhole[1], kChunks[0]}) {
+    for (const Case& c : {kWhole[1], kChunks[0]}) {
       const std::vector<DType> types = {DType::kS32, type};
-      CheckSort(layout, types, Less(types), 20);
+      CheckSort(c, types, Less(types), 20);
     }
   }
 }
 
 TEST(EqualElementsKeepTheirOrder) {
-  for (const Layout& layout : {kWhole[3], kWhole[6], kChunks[1], kChunks[3]})
-    CheckSort(layout, {DType::kS32}, LessByLowBits(), 1000);
+  for (const Case& c : {kWhole[3], kWhole[6], kChunks[1], kChunks[3]})
+    CheckSort(c, {DType::kS32}, LessByLowBits(), 1000);
 }
 
 TEST(KeysWithoutArithmeticAreRefused) {

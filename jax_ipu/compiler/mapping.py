@@ -1,6 +1,6 @@
 """Stage "map": plans the tile mapping of arguments, constants and loop state.
 
-Products, convolutions and indexed accesses demand a layout of their operands. A demand propagates back through views,
+Products, convolutions and indexed accesses demand a mapping of their operands. A demand propagates back through views,
 elementwise ops and loops to the value that is allocated. Operands and results of an elementwise op share a demand, so
 that weights, their momentum and their updates have the same mapping. Values without a demand are mapped linearly; small
 states start where the previous one ends, because the biases of many layers would otherwise fill the first tiles.
@@ -27,12 +27,12 @@ _BYTES_ON_TILE = 128
 UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
 
 
-# What is equal for demands of one layout: the op, the number of its operand, the views up to it.
+# What is equal for demands of one mapping: the op, the number of its operand, the views up to it.
 DemandKey = tuple[Op, int, tuple[Op, ...]]
 
 
 class Demand:
-    """The demand of `op` for the layout of operand `operand`; `path`: the views from the value to the operand."""
+    """The demand of `op` on the mapping of operand `operand`; `path`: the views from the value to the operand."""
 
     __slots__ = ("op", "operand", "path", "priority")
 
@@ -49,7 +49,7 @@ class Demand:
         return Demand(self.op, self.operand, self.priority, (view, *self.path))
 
     def reason(self) -> str:
-        """Which op demands the layout, for the tile map."""
+        """Which op demands the mapping, for the tile map."""
         where = source_line(self.op.location)
         roles = ROLES.get(self.op.name, ("operand",))
         role = roles[min(self.operand, len(roles) - 1)]
@@ -74,9 +74,9 @@ _VERTICES = 4
 _PUTS = 1
 _PRODUCTS = 3  # the priority of products and convolutions
 _LOOKUPS = _PRIORITY["gather"]
-# Tables of fewer bytes take what the product demands: compared layouts cost compile time.
+# Tables of fewer bytes are mapped as the product demands: comparing mappings costs compile time.
 _LARGE_TABLE = 1 << 20
-# Likewise: smaller states lie as a slice demands.
+# Likewise: smaller states are mapped as a slice demands.
 _LARGE_STATE = 1 << 18
 # Ops that go over all elements.
 PASSES = frozenset(("ipu.map", "reduce", "reduce_window", "concatenate", "pad", "sort"))
@@ -85,7 +85,7 @@ VIEWS = frozenset(("transpose", "reshape", "slice", "reverse", "broadcast_in_dim
 
 @dataclass
 class Rivals:
-    """Lookups in a value of which a product demands the layout.
+    """Lookups in a value whose mapping a product demands.
 
     Attributes:
         product: that demand.
@@ -100,10 +100,10 @@ class Rivals:
 
 @dataclass(eq=False)
 class Slices:
-    """Slices and lookups that decide the layout of values over which other ops go as a whole.
+    """Slices and lookups that decide the mapping of values over which other ops go as a whole.
 
     Attributes:
-        keys: the demands of that layout.
+        keys: the demands for that mapping.
         lookups: each slice, update, gather and scatter in such a value, and how often it runs.
         passes: each elementwise op and reduction of a whole value, and how often it runs.
     """
@@ -127,7 +127,7 @@ class MappingPlan:
         slices: list[Slices],
     ) -> None:
         self.demands = demands
-        # Key of the demand of a product for a large table -> the lookups that would have it otherwise, and the demand
+        # Key of the demand of a product for a large table -> the lookups that demand another mapping, and the demand
         # that costs fewest cycles, once the lowering has tried them.
         self.rivals = rivals
         self.preferred: dict[DemandKey, Demand | None] = {}
@@ -219,7 +219,7 @@ def _joined(found: dict[tuple[Op, int], Slices], one: Slices, other: Slices) -> 
 
 
 def _as_whole(op: Op) -> list[Value]:
-    """The values that lie alike if `op` is to be fast: none for ops that need no layout."""
+    """The values that must be mapped alike for `op` to be fast: none for ops that are as fast with any mapping."""
     if op.name in PASSES:
         operands = [_viewed(o) for o in op.operands if size_in_bytes(o) >= _LARGE_STATE]
         return [v for v in (*operands, *op.results) if size_in_bytes(v) >= _LARGE_STATE]
@@ -236,7 +236,7 @@ def _viewed(value: Value) -> Value:
 
 
 def _rivals(runs: dict[Op, int], demands: dict[Value, Demand]) -> dict[DemandKey, Rivals]:
-    """The lookups in large tables of which a product demands the layout."""
+    """The lookups in large tables whose mapping a product demands."""
     rivals: dict[DemandKey, Rivals] = {}
     for op, times in runs.items():
         if _PRIORITY.get(op.name) != _LOOKUPS or size_in_bytes(op.operands[0]) < _LARGE_TABLE:
@@ -294,7 +294,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
         if priority is not None:
             if priority < least:
                 continue
-            # A scatter may have several states, which lie alike.
+            # A scatter may have several states, which are mapped alike.
             operands = 2 if priority == _PRODUCTS else len(op.results) if name == "scatter" else 1
             for i in range(min(operands, len(op.operands))):
                 _want(demands, op.operands[i], Demand(op, i, priority))

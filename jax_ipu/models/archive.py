@@ -19,7 +19,7 @@ from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.traced_model import Array, Signature, shape_of
 
 _MAGIC = b"jax_ipu\0"
-# Increase this number with every change of the file layout.
+# Increase this number with every change of the file format.
 _FORMAT = 2
 _DIGEST_BYTES = 32
 

@@ -17,7 +17,7 @@ from jax_ipu.compiler.types import numpy_dtype
 from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.models import archive, plans
 from jax_ipu.models.arrays import arguments, like_inputs
-from jax_ipu.models.plans import Cost, Layout, Plan
+from jax_ipu.models.plans import Cost, Plan, Shardings
 from jax_ipu.models.traced_model import Array, Signature, TracedModel, no_run
 from jax_ipu.models.wide import types_kept
 
@@ -29,7 +29,7 @@ class Placed(NamedTuple):
     """An executable loaded on its devices; `serialize` returns bytes that another process can load."""
 
     run: Runner
-    layout: Layout
+    shardings: Shardings
     serialize: Callable[[], bytes]
     wide: bool  # its arguments may be of 64 bits
 
@@ -81,7 +81,7 @@ class CompiledModel:
         self._weights: list[Any] = list(weights)
         if placed is not None:
             with types_kept(placed.wide):
-                self._weights = [jax.device_put(w, s) for w, s in zip(weights, placed.layout.weights, strict=True)]
+                self._weights = [jax.device_put(w, s) for w, s in zip(weights, placed.shardings.weights, strict=True)]
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.kind}, {self.precision}, {self.plan}, {self.cost.cycles} cycles>"
@@ -167,7 +167,7 @@ class CompiledModel:
             >>> model.distribution
             ['the whole model']
         """
-        return [] if self._placed is None or self._released else self._placed.layout.description
+        return [] if self._placed is None or self._released else self._placed.shardings.description
 
     def release(self) -> None:
         """Frees the memory on the IPUs; the model cannot be run afterwards.
@@ -200,14 +200,14 @@ def compile_on_devices(
 
     Raises jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED when the program does not fit.
     """
-    layout = plans.layout_of(traced, plan, devices)
-    executable = plans.lower(traced, layout, step).compile(compiler_options=_options(plan))
+    shardings = plans.shardings_of(traced, plan, devices)
+    executable = plans.lower(traced, shardings, step).compile(compiler_options=_options(plan))
 
     def serialize() -> bytes:
         # The runtime's serialised form also depends on the devices. Compilation is deterministic, so compile again.
         return compile_for_target(traced, plan, target, step)[0]
 
-    return Placed(executable, layout, serialize, traced.wide), Cost.of(executable.cost_analysis())
+    return Placed(executable, shardings, serialize, traced.wide), Cost.of(executable.cost_analysis())
 
 
 def program_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]) -> tuple[bytes, str, bytes]:
@@ -238,7 +238,7 @@ def place_loaded(
         return weights, [jax.numpy.zeros(o.shape, t) for o, t in zip(signature.outputs, types, strict=True)]
 
     traced = TracedModel("loaded", no_run, list(weights), signature, wide=True)
-    layout = plans.layout_of(traced, plan, devices)
+    shardings = plans.shardings_of(traced, plan, devices)
     options = {"ipu_executable": base64.b64encode(data).decode()}
-    run = plans.lower(traced, layout, step).compile(compiler_options=options)
-    return Placed(run, layout, lambda: data, traced.wide)
+    run = plans.lower(traced, shardings, step).compile(compiler_options=options)
+    return Placed(run, shardings, lambda: data, traced.wide)

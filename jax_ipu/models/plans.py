@@ -97,7 +97,7 @@ class Cost(NamedTuple):
         return Cost(int(analysis["cycles"]), int(analysis["fullest tile bytes"]))
 
 
-class Layout(NamedTuple):
+class Shardings(NamedTuple):
     """The shardings of all weights and inputs."""
 
     weights: list[Any]
@@ -111,7 +111,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return "RESOURCE_EXHAUSTED" in str(error) or getattr(error, "code", None) == 8
 
 
-def layout_of(traced: TracedModel, plan: Plan, devices: Sequence[Any]) -> Layout:
+def shardings_of(traced: TracedModel, plan: Plan, devices: Sequence[Any]) -> Shardings:
     """Returns the shardings for a plan.
 
     Raises ValueError: the batch is not divisible by the number of IPUs.
@@ -119,11 +119,11 @@ def layout_of(traced: TracedModel, plan: Plan, devices: Sequence[Any]) -> Layout
     inputs = traced.signature.inputs
     if plan.num_ipus == 1:
         single = SingleDeviceSharding(devices[0])
-        return Layout([single] * len(traced.weights), [single] * len(inputs), ["the whole model"], single)
-    return _layout_over(traced, plan, Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,)))
+        return Shardings([single] * len(traced.weights), [single] * len(inputs), ["the whole model"], single)
+    return _shardings_over(traced, plan, Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,)))
 
 
-def _layout_over(traced: TracedModel, plan: Plan, mesh: Mesh | AbstractMesh) -> Layout:
+def _shardings_over(traced: TracedModel, plan: Plan, mesh: Mesh | AbstractMesh) -> Shardings:
     inputs = traced.signature.inputs
     whole = NamedSharding(mesh, _spec())
     if plan.distribution == "batch":
@@ -132,10 +132,12 @@ def _layout_over(traced: TracedModel, plan: Plan, mesh: Mesh | AbstractMesh) -> 
         rows = NamedSharding(mesh, _spec(_AXIS))
         each = traced.batch // plan.num_ipus
         description = [f"replica {i}: batch {i * each} to {(i + 1) * each - 1}" for i in range(plan.num_ipus)]
-        return Layout([whole] * len(traced.weights), [rows if cut else whole for cut in traced.batched()], description)
+        return Shardings(
+            [whole] * len(traced.weights), [rows if cut else whole for cut in traced.batched()], description
+        )
     weights = [_cut(mesh, weight.shape, plan.num_ipus, whole) for weight in traced.weights]
     description = [f"shard {i} of {plan.num_ipus} of the weights" for i in range(plan.num_ipus)]
-    return Layout(weights, [whole] * len(inputs), description)
+    return Shardings(weights, [whole] * len(inputs), description)
 
 
 def _spec(*axes: str | None) -> Any:
@@ -193,24 +195,27 @@ def step_of(traced: TracedModel) -> Callable[[list[Any], list[Any]], tuple[list[
     return step
 
 
-def lower(traced: TracedModel, layout: Layout, step: Callable[..., Any]) -> Any:
-    """Lowers the step for the devices of the layout."""
+def lower(traced: TracedModel, shardings: Shardings, step: Callable[..., Any]) -> Any:
+    """Lowers the step for the devices of the shardings."""
     with types_kept(traced.wide):
-        return _jitted(step, layout).lower(*_arguments(traced))
+        return _jitted(step, shardings).lower(*_arguments(traced))
 
 
 def lower_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]) -> Any:
     """Lowers the step for `plan.num_ipus` IPUs without choosing devices."""
-    layout = _layout_over(traced, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
+    shardings = _shardings_over(traced, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
     with types_kept(traced.wide):
-        return _jitted(step, layout).trace(*_arguments(traced)).lower(lowering_platforms=("ipu",))
+        return _jitted(step, shardings).trace(*_arguments(traced)).lower(lowering_platforms=("ipu",))
 
 
-def _jitted(step: Callable[..., Any], layout: Layout | None) -> Any:
-    shardings: dict[str, Any] = {}
-    if layout is not None:
-        shardings = {"in_shardings": (layout.weights, layout.inputs), "out_shardings": (layout.weights, layout.outputs)}
-    return jax.jit(step, donate_argnums=0, keep_unused=True, **shardings)
+def _jitted(step: Callable[..., Any], shardings: Shardings | None) -> Any:
+    options: dict[str, Any] = {}
+    if shardings is not None:
+        options = {
+            "in_shardings": (shardings.weights, shardings.inputs),
+            "out_shardings": (shardings.weights, shardings.outputs),
+        }
+    return jax.jit(step, donate_argnums=0, keep_unused=True, **options)
 
 
 def _arguments(traced: TracedModel) -> tuple[list[Any], list[Any]]:

@@ -204,7 +204,7 @@ def test_attempts_share_what_is_planned(work):
     error_of(train(30, 1536, 512), 0)
     assert 1 <= work["attempts"] <= 3
     first, *following = work["graphs"]
-    # What differs between attempts is the layout of activations, or of weights.
+    # What differs between attempts is the mapping of activations, or of weights.
     assert following and max(following) <= first / 2
 
 

@@ -227,8 +227,8 @@ def tied(rows: int, lookups: int) -> str:
     [(1, 1, "right side of dot_general"), (512, 1, "right side of dot_general"), (512, 2, "table of gather")],
 )
 def test_a_table_lies_as_the_dearer_of_product_and_lookup_demands(rows: int, lookups: int, demand: str) -> None:
-    """One row costs little in any layout, and one lookup of many is as well served by a copy of its own; the one copy
-    that the product needs costs less than two lookups save."""
+    """One row costs little with any mapping, and one lookup of many is as well served by a copy of its own; the one
+    copy that the product needs costs less than two lookups save."""
     program, _ = lowered(tied(rows, lookups))
     (table,) = [a for a in program.signature.arguments if a.value.shape[0] == 20000]
     assert program.mapping.reason(table.value).startswith(demand)

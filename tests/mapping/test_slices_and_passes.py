@@ -1,4 +1,4 @@
-"""Large values that are sliced, and over which other ops go as a whole: whichever costs more decides the layout."""
+"""Large values that are sliced, and over which other ops go as a whole: whichever costs more decides the mapping."""
 
 import jax
 import jax.numpy as jnp

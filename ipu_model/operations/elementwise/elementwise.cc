@@ -330,16 +330,16 @@ std::vector<poplar::Tensor> map(poplar::Graph& graph, const ipu_model::Expressio
   const std::string& name = debugContext.getPathName();
   CheckOperands(expression, tensors, outputs, name);
   std::vector<poplar::Tensor> results = outputs;
-  const poplar::Tensor* layout = nullptr;
+  const poplar::Tensor* like = nullptr;
   for (const poplar::Tensor& t : outputs)
-    if (t.valid() && layout == nullptr) layout = &t;
+    if (t.valid() && like == nullptr) like = &t;
   for (std::size_t o = 0; o < results.size(); ++o) {
     if (results[o].valid()) continue;
     const DType type = expression.TypeOf(expression.outputs[o]);
-    // All results get the same layout, so that one vertex computes them together.
-    results[o] = layout != nullptr ? CloneForOperation(graph, poplar::Type(type), *layout, debugContext)
-                                   : ElementwiseOutput(graph, expression, type, tensors, debugContext);
-    if (layout == nullptr) layout = &results[o];
+    // All results are mapped alike, so that one vertex computes them together.
+    results[o] = like != nullptr ? CloneForOperation(graph, poplar::Type(type), *like, debugContext)
+                                 : ElementwiseOutput(graph, expression, type, tensors, debugContext);
+    if (like == nullptr) like = &results[o];
   }
   if (results.empty() || results[0].numElements() == 0) return results;
   std::vector<View> views;

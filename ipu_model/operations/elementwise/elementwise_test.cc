@@ -80,7 +80,7 @@ TEST(MapWithBroadcastsAndSeveralResults) {
   }
 }
 
-TEST(MapInPlaceAndIntoTwoLayouts) {
+TEST(MapInPlaceAndIntoTwoMappings) {
   Graph graph = SmallGraph(5);
   const Tensor a = Linear(graph, FLOAT, {24}), b = Linear(graph, FLOAT, {24}), c = Linear(graph, FLOAT, {24});
   const Tensor elsewhere = graph.addVariable(FLOAT, {24}, "elsewhere");
@@ -113,7 +113,7 @@ TEST(MapRefusesWhatDoesNotFit) {
   CHECK_THROWS(poplar::poplar_error, hlo::map(graph, bad, {a, a}, {Tensor()}, prog, "m"));
 }
 
-TEST(OutputTakesTheBestSpreadLayout) {
+TEST(OutputTakesTheBestSpreadMapping) {
   Graph graph = SmallGraph(8);
   const Tensor one_tile = graph.addVariable(FLOAT, {32}, "one");
   graph.setTileMapping(one_tile, 3);

@@ -212,7 +212,7 @@ class FftOperation : public Operation, public Expandable {
                 {lengths_.begin(), lengths_.end()}, out[0], PlanOf(*this, graph), prog, name);
   }
 
-  // Returns the layout of the result, which is that of the last pass.
+  // Returns how the result is mapped, which is as the last pass is split.
   static Partition ResultPartition(const Shape& out, FftType type, std::size_t rank, DType dtype,
                                    unsigned num_tiles) {
     const std::size_t last = out.size() - 1;

@@ -94,7 +94,7 @@ ProductBlock BlockOf(const Box& box) {
 }
 
 // Whether the result's mapping puts exactly the grid's blocks on the tiles that compute them.
-bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
+bool StaysOnGrid(const Partition& grid, const OperandMapping& out) {
   if (grid.parts[kDepthDim] > 1 || !out.known || out.first_tile != grid.first_tile) return false;
   for (const int d : {kGroupDim, kRowDim, kColumnDim}) {
     const DimSplit& split = out.dims[d];
@@ -120,8 +120,8 @@ class MatMulVertices {
       plan.supersteps.push_back({{ZeroGroup(out_mapping.VerticesOver(out, context_.num_tiles()))}});
       return plan;
     }
-    const bool direct =
-        plan_.depth_steps == 1 && StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context_.num_tiles()));
+    const bool direct = plan_.depth_steps == 1 &&
+                        StaysOnGrid(plan_.grid, OperandMappingOf(out, out_mapping, context_.num_tiles()));
     OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
     if (plan_.row_steps > 1) b = AddTemporary(plan, inputs_[1].type, KeptPlacement());
     // The plan's own partition has the fewest boxes per tile; other mappings may need several.

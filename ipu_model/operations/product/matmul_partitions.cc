@@ -114,18 +114,18 @@ Partition FirstStagePartition(const MatMulPlan& plan) {
   return p;
 }
 
-OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_tiles) {
-  OperandLayout layout;
+OperandMapping OperandMappingOf(const View& view, const Mapping& mapping, unsigned num_tiles) {
+  OperandMapping found;
   const Partition* partition = mapping.partition();
   if (partition == nullptr || view.offset != 0 || view.shape.size() != 3 ||
       partition->num_tiles != num_tiles || NumElements(partition->shape) != view.num_elements())
-    return layout;
-  layout.first_tile = partition->first_tile;
+    return found;
+  found.first_tile = partition->first_tile;
   const std::size_t rank = partition->shape.size();
   std::vector<bool> used(rank, false);
   for (std::size_t d = 0; d < 3; ++d) {
     if (view.shape[d] == 1) continue;
-    if (view.strides[d] <= 0) return layout;
+    if (view.strides[d] <= 0) return found;
     // Find the partition's dimensions that make up this one, outermost first.
     std::int64_t stride = NumElements(partition->shape), extent = 1;
     int pieces = 0;
@@ -135,10 +135,10 @@ OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_ti
       stride /= partition->shape[p];
       if (partition->shape[p] == 1 || stride < view.strides[d] || outer > view.strides[d] * view.shape[d])
         continue;
-      if (partition->grain[p] != 1 || pieces == 2) return layout;
+      if (partition->grain[p] != 1 || pieces == 2) return found;
       used[p] = true;
       extent *= partition->shape[p];
-      DimSplit& split = layout.dims[d];
+      DimSplit& split = found.dims[d];
       if (pieces++ == 0) {
         split.parts = partition->parts[p];
         split.stride = partition->tile_stride[p];
@@ -147,21 +147,21 @@ OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_ti
         whole_pieces = partition->shape[p] % partition->parts[p] == 0;
       } else if (partition->parts[p] == 1) {
         // Balanced parts of the whole dimension would begin at other elements.
-        if (!whole_pieces) return layout;
+        if (!whole_pieces) return found;
       } else {
-        if (split.inner_parts == 0) return layout;
+        if (split.inner_parts == 0) return found;
         split.inner_parts = partition->parts[p];
         split.inner_stride = partition->tile_stride[p];
       }
     }
-    layout.dims[d].inner_parts = std::max<std::int64_t>(1, layout.dims[d].inner_parts);
-    if (extent != view.shape[d]) return layout;
+    found.dims[d].inner_parts = std::max<std::int64_t>(1, found.dims[d].inner_parts);
+    if (extent != view.shape[d]) return found;
   }
   for (std::size_t p = 0; p < rank; ++p) {
-    if (!used[p] && partition->shape[p] > 1) return layout;
+    if (!used[p] && partition->shape[p] > 1) return found;
   }
-  layout.known = true;
-  return layout;
+  found.known = true;
+  return found;
 }
 
 }  // namespace ipu_model

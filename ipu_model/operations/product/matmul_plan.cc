@@ -69,9 +69,9 @@ class Planner {
         operands_fit_(OperandBytes() <= static_cast<double>(num_tiles) * target.bytes_per_tile) {}
 
   MatMulPlan Best() {
-    AdoptLayout(p_.b, kDepthDim, kColumnDim, kRowDim);
-    AdoptLayout(p_.a, kRowDim, kDepthDim, kColumnDim);
-    AdoptLayout(p_.out, kRowDim, kColumnDim, kDepthDim);
+    AdoptMapping(p_.b, kDepthDim, kColumnDim, kRowDim);
+    AdoptMapping(p_.a, kRowDim, kDepthDim, kColumnDim);
+    AdoptMapping(p_.out, kRowDim, kColumnDim, kDepthDim);
     // A given result mapping decides the plan, unless partial sums would pay.
     if (!p_.out.known || training_ || best_.cycles == kInfinity) Enumerate();
     return Result();
@@ -87,16 +87,16 @@ class Planner {
   }
 
   // Considers the grid that uses an operand in place.
-  void AdoptLayout(const OperandLayout& layout, MatMulDim row, MatMulDim column, MatMulDim other) {
-    if (!layout.known) return;
+  void AdoptMapping(const OperandMapping& mapping, MatMulDim row, MatMulDim column, MatMulDim other) {
+    if (!mapping.known) return;
     Candidate c;
-    c.first_tile = layout.first_tile;
+    c.first_tile = mapping.first_tile;
     c.parts.fill(1);
     c.stride.fill(0);
     const MatMulDim dims[3] = {kGroupDim, row, column};
     std::int64_t used = 1;
     for (int i = 0; i < 3; ++i) {
-      const DimSplit& split = layout.dims[i];
+      const DimSplit& split = mapping.dims[i];
       c.parts[dims[i]] = split.parts;
       c.stride[dims[i]] = split.stride;
       used *= split.parts;
@@ -216,15 +216,15 @@ class Planner {
 
   // Returns the fraction of its block of an operand [row, column] that a tile holds before the exchange, or
   // kNotInOrder if the operand's mapping is not the candidate's.
-  double Held(const Candidate& c, const OperandLayout& layout, bool follows_plan, MatMulDim row,
+  double Held(const Candidate& c, const OperandMapping& mapping, bool follows_plan, MatMulDim row,
               MatMulDim column, MatMulDim other) const {
     const double share = 1.0 / static_cast<double>(c.parts[other]);
     if (follows_plan) return CanShare(c, row, column, other) ? share : 0;
-    if (!layout.known || layout.first_tile != c.first_tile) return kNotInOrder;
+    if (!mapping.known || mapping.first_tile != c.first_tile) return kNotInOrder;
     const MatMulDim dims[3] = {kGroupDim, row, column};
     std::int64_t inner = 1;
     for (int i = 0; i < 3; ++i) {
-      const DimSplit& split = layout.dims[i];
+      const DimSplit& split = mapping.dims[i];
       std::int64_t parts = split.parts, stride = split.stride;
       if (split.inner_parts > 1) {
         inner *= split.inner_parts;
@@ -586,7 +586,7 @@ MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMu
   MatMulPlan plan = Planner(target, num_tiles, clamped, partial_type).Best();
   if (clamped.options.pass == MatMulOptions::Pass::kTrainingForward &&
       plan.temporary_bytes > problem.options.available_memory_proportion * target.bytes_per_tile) {
-    // No layout suits all three products, so plan each product on its own.
+    // No tile mapping suits all three products, so plan each product on its own.
     clamped.options.pass = MatMulOptions::Pass::kNone;
     plan = Planner(target, num_tiles, clamped, partial_type).Best();
   }

@@ -31,20 +31,20 @@ struct DimSplit {
 };
 
 // An operand's mapping in terms of its matrix dimensions [group, row, column], if it can be expressed so.
-struct OperandLayout {
+struct OperandMapping {
   bool known = false;
   DimSplit dims[3];
   unsigned first_tile = 0;
 };
-OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_tiles);
+OperandMapping OperandMappingOf(const View& view, const Mapping& mapping, unsigned num_tiles);
 
 struct MatMulProblem {
   std::int64_t groups = 1, rows = 1, columns = 1, depth = 1;
   DType a_type = DType::kF32, b_type = DType::kF32, out_type = DType::kF32;
   // Mappings of the operands; the planner prefers plans that use them in place.
-  OperandLayout a, b;
+  OperandMapping a, b;
   // The mapping of the result, if it is given.
-  OperandLayout out;
+  OperandMapping out;
   // True for operands that are created later, with the mapping that the plan prefers.
   bool a_follows_plan = false, b_follows_plan = false;
   MatMulOptions options;

@@ -384,10 +384,11 @@ TEST(EmptyOperands) {
 }
 
 // In a training step, the weights, their gradient and the transposed weights of the backward pass share one
-// layout. The rows of x stay in the AMP, 16 on a tile, and the tiles of a block of weights each hold a share
-// of it: `held` is what the forward product's tiles hold of what they read. `true` marks the other products
-// that use the layout in place: the update writes the gradient there, the backward product reads the weights
-// there. A product marked `false` is faster on another grid by more than the cost of the exchange.
+// tile mapping. The rows of x stay in the AMP, 16 on a tile, and the tiles of a block of weights each hold a
+// share of it: `held` is what the forward product's tiles hold of what they read. `true` marks the other
+// products that use the mapping in place: the update writes the gradient there, the backward product reads
+// the weights there. A product marked `false` is faster on another grid by more than the cost of the
+// exchange.
 TEST(WeightsStayWhereTheyAre) {
   struct Layer {
     std::size_t batch, k, n;
@@ -552,8 +553,8 @@ TEST(ReportAgreesWithPlanner) {
     View a_view, b_view;
     CHECK(a.asView(&a_view) && b.asView(&b_view));
     const unsigned tiles = graph.getTarget().getNumTiles();
-    problem.a = LayoutOf(a_view, MappingOf(graph, a), tiles);
-    problem.b = LayoutOf(b_view, MappingOf(graph, b), tiles);
+    problem.a = OperandMappingOf(a_view, MappingOf(graph, a), tiles);
+    problem.b = OperandMappingOf(b_view, MappingOf(graph, b), tiles);
     const double planned = PlanMatMul(graph.getTarget().model(), tiles, problem).cycles;
     const poplar::Executable executable = poplar::compileGraph(graph, {sequence});
     double reported = 0;

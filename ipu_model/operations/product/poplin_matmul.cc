@@ -55,7 +55,7 @@ using ipu_model::DType;
 using ipu_model::MatMulOptions;
 using ipu_model::MatMulPlan;
 using ipu_model::MatMulProblem;
-using ipu_model::OperandLayout;
+using ipu_model::OperandMapping;
 using ipu_model::Partition;
 using ipu_model::Shape;
 using ipu_model::View;
@@ -138,11 +138,11 @@ MatMulProblem ProblemOf(const std::vector<std::size_t>& a, const std::vector<std
   return problem;
 }
 
-void WriteLayout(ipu_model::Writer& writer, const OperandLayout& layout) {
-  writer.Write(layout.known);
-  if (!layout.known) return;
-  writer.Write(layout.first_tile);
-  for (const ipu_model::DimSplit& split : layout.dims)
+void WriteMapping(ipu_model::Writer& writer, const OperandMapping& mapping) {
+  writer.Write(mapping.known);
+  if (!mapping.known) return;
+  writer.Write(mapping.first_tile);
+  for (const ipu_model::DimSplit& split : mapping.dims)
     writer.Write(Shape{split.parts, split.stride, split.inner_parts, split.inner_stride});
 }
 
@@ -152,7 +152,7 @@ std::string KeyOf(const poplar::Target& target, const MatMulProblem& problem) {
   writer.Write(target.getNumTiles());
   writer.Write(Shape{problem.groups, problem.rows, problem.columns, problem.depth});
   for (const DType type : {problem.a_type, problem.b_type, problem.out_type}) writer.Write(type);
-  for (const OperandLayout* layout : {&problem.a, &problem.b, &problem.out}) WriteLayout(writer, *layout);
+  for (const OperandMapping* mapping : {&problem.a, &problem.b, &problem.out}) WriteMapping(writer, *mapping);
   const MatMulOptions& options = problem.options;
   writer.Write(options.available_memory_proportion);
   for (const bool flag : {problem.a_follows_plan, problem.b_follows_plan, options.half_partials,
@@ -173,9 +173,9 @@ MatMulPlan PlanFor(const poplar::Graph& graph, const MatMulProblem& problem, mat
   return plans.emplace(std::move(key), plan()).first->second;
 }
 
-OperandLayout LayoutIn(const poplar::Graph& graph, const View& view) {
-  return ipu_model::LayoutOf(view, graph.impl().variables[view.variable].mapping,
-                             graph.getTarget().getNumTiles());
+OperandMapping OperandMappingIn(const poplar::Graph& graph, const View& view) {
+  return ipu_model::OperandMappingOf(view, graph.impl().variables[view.variable].mapping,
+                                     graph.getTarget().getNumTiles());
 }
 
 // PopLibs has one plan for both operands, whichever is created. In training, only the weights are created.
@@ -204,9 +204,9 @@ Planned PlanProduct(poplar::Graph& graph, const poplar::Tensor& A, const poplar:
       ProblemOf(A.shape(), B.shape(), A.elementType(), B.elementType(), type, options, debugContext);
   const View a = ipu_model::StridedView(graph, A, prog, {debugContext, "lhs"});
   const View b = ipu_model::StridedView(graph, B, prog, {debugContext, "rhs"});
-  problem.a = LayoutIn(graph, a);
-  problem.b = LayoutIn(graph, b);
-  if (out != nullptr) problem.out = LayoutIn(graph, *out);
+  problem.a = OperandMappingIn(graph, a);
+  problem.b = OperandMappingIn(graph, b);
+  if (out != nullptr) problem.out = OperandMappingIn(graph, *out);
   MatMulPlan plan = PlanFor(graph, problem, cache);
   Planned planned;
   planned.output = ipu_model::OutputPartition(plan);

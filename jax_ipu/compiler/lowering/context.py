@@ -19,8 +19,8 @@ from jax_ipu.compiler.user_shapes import debug_name
 _MAX_FACTOR = 2**32 - 1
 # Returns one tensor for each result.
 Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
-# (context, demand, dtype, name) -> a variable of the shape of the demanded operand, in the layout that its op plans for
-# it; None where the op plans none.
+# (context, demand, dtype, name) -> a variable of the shape of the demanded operand, mapped as its op plans; None where
+# the op plans no mapping.
 Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
 
 
@@ -33,7 +33,6 @@ class Context:
         "_lowerings",
         "_origin",
         "_replica_index",
-        "any_layout",
         "arguments",
         "codelets",
         "ffi_calls",
@@ -52,6 +51,7 @@ class Context:
         "remote_buffers",
         "result_names",
         "sequence",
+        "strided_only",
         "tensors",
     )
 
@@ -80,8 +80,8 @@ class Context:
         self.mapping = mapping
         # The state of "ipu.random_bits"; each run of the program starts with a new one.
         self.random_state: _ipu.Tensor | None = None
-        # Whether new variables may have any layout. Operations of the own library take one strided view.
-        self.any_layout = False
+        # Whether a variable must be one strided view, which is what operations of the own library take.
+        self.strided_only = True
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings, self._creators = lowerings, creators
@@ -159,7 +159,7 @@ class Context:
         return self.variable(value.dtype, value.shape, name, self.mapping.first_tiles.get(value, 0))
 
     def _as_demanded(self, value: Value, name: str) -> _ipu.Tensor | None:
-        """A variable of the value's shape in the demanded layout; None without a demand, or where none is possible."""
+        """A variable of the value's shape mapped as demanded; None without a demand, or where none is possible."""
         demand = self.mapping.demand(value)
         if demand is None or num_elements(value.shape) == 0:
             return None
@@ -170,7 +170,7 @@ class Context:
         return self.graph.clone_as(value.dtype, tensor, name)
 
     def create(self, demand: Demand, name: str) -> _ipu.Tensor | None:
-        """A variable in the demanded layout, in the shape before the views; None where the op plans none."""
+        """A variable mapped as demanded, in the shape before the views; None where the op plans no mapping."""
         wanted = demand.op.operands[demand.operand]
         tensor = self._creators[demand.op.name](self, demand, wanted.dtype, name)
         if tensor is None:
@@ -181,7 +181,7 @@ class Context:
                 tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
             elif view.name == "reshape":
                 tensor = tensor.reshape(view.operands[0].shape)
-        return tensor if self.any_layout or tensor.is_strided else None
+        return None if self.strided_only and not tensor.is_strided else tensor
 
     def partner(self, op: Op) -> _ipu.Tensor | None:
         """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""

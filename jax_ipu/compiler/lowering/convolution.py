@@ -13,7 +13,7 @@ from jax_ipu.compiler.types import COMPLEX, num_elements, pack_scalar
 
 
 def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """One call of poplin::convolution, in the layout of the operands as they lie."""
+    """One call of poplin::convolution, which takes the operands in the memory order and mapping that they have."""
     name = context.name(op)
     result = op.result
     if num_elements(result.shape) == 0:
@@ -40,7 +40,7 @@ def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    """A variable in the layout that the convolution plans for the demanded operand, in that operand's shape."""
+    """A variable mapped as the convolution plans for the demanded operand, in that operand's shape."""
     op = demand.op
     if dtype in COMPLEX or any(num_elements(v.shape) == 0 for v in (*op.operands, op.result)):
         return None

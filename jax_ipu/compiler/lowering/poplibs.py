@@ -285,11 +285,11 @@ class _Either:
             if operand not in given and not tensor.is_strided:
                 given[operand] = tensor
                 context.tensors[operand] = context.copy(tensor, context.name(op))
-        context.any_layout = False
+        context.strided_only = True
         try:
             return self._own(context, op)
         finally:
-            context.any_layout = True
+            context.strided_only = False
             context.tensors.update(given)
 
 

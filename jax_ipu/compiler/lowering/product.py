@@ -24,7 +24,7 @@ def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     lhs, rhs = context.operands(op)
     a = context.strided(as_matrix(lhs, shape.lhs_permutation, shape.lhs), name)
     b = context.strided(as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
-    like = _partner_layout(context, op, (shape.batch, shape.m, shape.n))
+    like = _partner(context, op, (shape.batch, shape.m, shape.n))
     product = _ipu.mat_mul_grouped(
         context.graph, a, b, result.dtype, context.sequence, name, options(context, op), like, context.plans
     )
@@ -32,7 +32,7 @@ def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    """A variable in the layout that the product plans for the demanded operand, in that operand's shape."""
+    """A variable mapped as the product plans for the demanded operand, in that operand's shape."""
     op = demand.op
     shape = DotShape(op)
     if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
@@ -67,7 +67,7 @@ def options(context: Context, op: Op) -> dict[str, str]:
     return result
 
 
-def _partner_layout(context: Context, op: Op, shape: Shape) -> _ipu.Tensor | None:
+def _partner(context: Context, op: Op, shape: Shape) -> _ipu.Tensor | None:
     """The tensor that the result updates, as `shape`, so that the result is made on the same tiles; or None."""
     tensor = context.partner(op)
     if tensor is None:

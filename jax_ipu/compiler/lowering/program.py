@@ -92,7 +92,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         replicas = module.num_partitions, module.num_replicas
         planning = settings.planning()
         made = Context(graph, lowerings, creators, mapping, planning, plans, *replicas, target.num_tiles)
-        made.any_layout = poplibs is not None
+        made.strided_only = poplibs is None
         return made
 
     def trial() -> Context:

@@ -1,7 +1,7 @@
-"""Chooses the layout of tables in which ops look up rows, and which products read as well.
+"""Chooses the tile mapping of tables in which ops look up rows, and which products read as well.
 
-A lookup works in any layout, and a product rearranges a table that does not lie as it demands. Both are tried: the
-lookups in each layout, and the copy from one layout into the other, in graphs of their own. The cycles of the model
+A lookup works with any mapping, and a product rearranges a table that is not mapped as it demands. Both are tried: the
+lookups with each mapping, and the copy from one mapping to the other, in graphs of their own. The cycles of the model
 decide. `spread.py` does the same for slices and elementwise ops.
 """
 
@@ -24,7 +24,8 @@ def settle(mapping: MappingPlan, target: _ipu.Target, trial: Callable[[], Contex
 
     Args:
         mapping: the plan, which learns the demand that decides.
-        target: the IPU. Tables that take much of its memory lie as the product demands: a copy takes as much again.
+        target: the IPU. Tables that take much of its memory are mapped as the product demands: a copy takes as much
+            again.
         trial: makes a context with an empty graph, in which no op has a demand.
     """
     most = target.num_tiles * target.bytes_per_tile // _PART_OF_MEMORY
@@ -34,37 +35,37 @@ def settle(mapping: MappingPlan, target: _ipu.Target, trial: Callable[[], Contex
             mapping.preferred[rivals.product.key()] = _cheapest(rivals, trial)
 
 
-def variable_for(context: Context, layout: Demand | None, value: Value) -> _ipu.Tensor:
-    """A variable of the value's type in this layout; spread over all tiles for None."""
-    table = None if layout is None else context.create(layout, "table")
+def variable_for(context: Context, demand: Demand | None, value: Value) -> _ipu.Tensor:
+    """A variable of the value's type, mapped as demanded; spread over all tiles for None."""
+    table = None if demand is None else context.create(demand, "table")
     if table is None:
         return context.variable(value.dtype, value.shape, "table")
     return table if table.dtype == value.dtype else context.graph.clone_as(value.dtype, table, "table")
 
 
 def _cheapest(rivals: Rivals, trial: Callable[[], Context]) -> Demand:
-    def lookups(layout: Demand) -> int:
-        return sum(times * cycles_of_lookup(trial(), layout, op) for op, times in rivals.lookups.items())
+    def lookups(demand: Demand) -> int:
+        return sum(times * cycles_of_lookup(trial(), demand, op) for op, times in rivals.lookups.items())
 
     best, least = rivals.product, lookups(rivals.product)
     for op in rivals.lookups:
-        layout = Demand(op, 0, best.priority)
-        cycles = lookups(layout)
+        demand = Demand(op, 0, best.priority)
+        cycles = lookups(demand)
         if cycles < least:
-            cycles += rivals.products * _cycles_of_copy(trial(), layout, rivals.product)
+            cycles += rivals.products * _cycles_of_copy(trial(), demand, rivals.product)
         if cycles < least:
-            best, least = layout, cycles
+            best, least = demand, cycles
     return best
 
 
-def cycles_of_lookup(context: Context, layout: Demand | None, lookup: Op) -> int:
-    """Cycles of a slice, gather or scatter in a table of this layout; None: spread. The context is used up."""
-    if layout is not None and context.create(layout, "table") is None:
+def cycles_of_lookup(context: Context, demand: Demand | None, lookup: Op) -> int:
+    """Cycles of a slice, gather or scatter in a table mapped as demanded; None: spread. The context is used up."""
+    if demand is not None and context.create(demand, "table") is None:
         return _NEVER
     # A scatter may have several states, which lie alike.
     tables = lookup.operands[: len(lookup.results)] if lookup.name == "scatter" else lookup.operands[:1]
     for table in tables:
-        context.tensors[table] = variable_for(context, layout, table)
+        context.tensors[table] = variable_for(context, demand, table)
     for operand in lookup.operands[1:]:
         if operand not in context.tensors and (operand.op is None or operand.op.name != "constant"):
             context.tensors[operand] = context.variable(operand.dtype, operand.shape, "operand")
@@ -79,7 +80,7 @@ def cycles_of_lookup(context: Context, layout: Demand | None, lookup: Op) -> int
 
 
 def _cycles_of_copy(context: Context, source: Demand, target: Demand) -> int:
-    """Cycles of a copy of a table from one layout into the other; the context is used up."""
+    """Cycles of a copy of a table from one tile mapping to the other; the context is used up."""
     tensors = context.create(source, "table"), context.create(target, "table")
     if tensors[0] is None or tensors[1] is None:
         return _NEVER
@@ -91,6 +92,6 @@ def _cycles_of_copy(context: Context, source: Demand, target: Demand) -> int:
 def cycles_of(context: Context) -> int:
     """Cycles of what was lowered so far."""
     try:
-        return int(_ipu.compile_graph(context.graph, [context.sequence], "layout").cost().cycles)
+        return int(_ipu.compile_graph(context.graph, [context.sequence], "mapping").cost().cycles)
     except _ipu.OutOfMemory:
         return _NEVER

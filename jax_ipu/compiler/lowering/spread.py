@@ -1,7 +1,7 @@
-"""Chooses the layout of large values that are sliced, and over which other ops go as a whole.
+"""Chooses the tile mapping of large values that are sliced, and over which other ops go as a whole.
 
 A slice at a computed position is cheapest where the tiles that hold a row hold the same part of all rows: often a small
-part of the tiles, on which all other ops take longer. The ops are tried in that layout and spread over all tiles.
+part of the tiles, on which all other ops take longer. The ops are tried with that mapping and spread over all tiles.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ class _Trials:
     def is_spread(self) -> bool:
         """Whether all ops cost less together where the values are spread."""
         passes, lookups = (_most(ops) for ops in (self._slices.passes, self._slices.lookups))
-        as_demanded = sum(times * self._cycles_of_pass(op, self._layout) for op, times in passes)
+        as_demanded = sum(times * self._cycles_of_pass(op, self._demand) for op, times in passes)
         spread = sum(times * self._cycles_of_pass(op, lambda value: None) for op, times in passes)
         if spread >= as_demanded:
             return False
         as_demanded += sum(
-            times * cycles_of_lookup(self._trial(), self._layout(op.operands[0]), op) for op, times in lookups
+            times * cycles_of_lookup(self._trial(), self._demand(op.operands[0]), op) for op, times in lookups
         )
         spread += sum(times * cycles_of_lookup(self._trial(), None, op) for op, times in lookups)
         return spread < as_demanded
 
-    def _layout(self, value: Value) -> Demand | None:
+    def _demand(self, value: Value) -> Demand | None:
         while value.op is not None and value.op.name in UPDATES:  # lies as what it updates
             value = value.op.operands[value.index]
         demand = self._mapping.demands.get(value)
         return demand if demand is not None and demand.key() in self._slices.keys else None
 
-    def _cycles_of_pass(self, op: Op, layout: Callable[[Value], Demand | None]) -> int:
+    def _cycles_of_pass(self, op: Op, demand_of: Callable[[Value], Demand | None]) -> int:
         context = self._trial()
-        demands = {value: demand for value in op.results if (demand := layout(value)) is not None}
+        demands = {value: demand for value in op.results if (demand := demand_of(value)) is not None}
         context.mapping = MappingPlan(demands, {}, {}, {}, [])
 
         def make(value: Value) -> None:
@@ -61,7 +61,7 @@ class _Trials:
                     make(operand)
                 context.lower_op(value.op)
                 return
-            context.tensors[value] = variable_for(context, layout(value), value)
+            context.tensors[value] = variable_for(context, demand_of(value), value)
 
         for value in (*op.operands, *op.attrs.get("write_over", {}).values()):
             make(value)

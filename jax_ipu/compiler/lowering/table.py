@@ -45,7 +45,7 @@ LOWERINGS: dict[str, Lowering] = {
     **window.LOWERINGS,
 }
 
-# Op -> the function that makes a variable in the layout that the op plans for one of its operands.
+# Op -> the function that makes a variable, mapped as the op plans for one of its operands.
 CREATORS: dict[str, Creator] = {
     **convolution.CREATORS,
     **index.CREATORS,

@@ -2,8 +2,8 @@
 
 Weights are an argument or loop state. Their first product in program order is the forward pass. Another product that
 sums over their other dimension is the backward pass: it gives the gradient of the input. A product whose result goes
-through elementwise ops, views and scatters into the new weights is the weight update. The planner then chooses a layout
-of the weights that suits all three (option "fullyConnectedPass" of poplin::matMul).
+through elementwise ops, views and scatters into the new weights is the weight update. The planner then chooses a
+mapping of the weights that suits all three (option "fullyConnectedPass" of poplin::matMul).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
 from jax_ipu.compiler.types import num_elements
 
 _LOOPS = frozenset(("while", "ipu.repeat"))
-# Ops that read a view as well as a whole variable. Others, such as products, have a wish for the layout of the state.
+# Ops that read a view as well as a whole variable. Others, such as products, demand a mapping of the state.
 _READERS = frozenset(("slice", "reduce", "return", "ipu.update_slice", "dynamic_update_slice"))
 
 
