@@ -306,6 +306,11 @@ def single_op(block: Block) -> str | None:
     return None
 
 
+def replaces_state(block: Block) -> bool:
+    """Whether `block`, the body of a scatter, returns its updates, which are the arguments after the states."""
+    return len(block.ops) == 1 and block.results == block.args[len(block.args) // 2 :]
+
+
 def identity_of(name: str, dtype: str) -> float | int | bool | None:
     """The neutral element of a reduction by the op `name`; None where it has none."""
     if name == "add":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.expression import region_program
+from jax_ipu.compiler.expression import region_program, single_op
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, expression_of
 from jax_ipu.compiler.replica_groups import Groups, groups_of, regular, sources_of
@@ -38,13 +38,11 @@ def _comm_group(context: Context, groups: Groups) -> _ipu.CommGroup | None:
 
 def collective_operator(op: Op) -> str | None:
     """The operator of GCL for the body of a reduction; None where GCL has none for the body or the element type."""
-    body = op.regions[0]
-    if len(body.ops) != 2 or body.ops[0].name not in _OPERATORS:
+    combine = single_op(op.regions[0])
+    if combine not in _OPERATORS:
         return None
-    combine = body.ops[0]
-    name, types = _OPERATORS[combine.name]
-    whole = set(combine.operands) == set(body.args) and body.results == combine.results
-    return name if whole and all(o.dtype in types for o in op.operands) else None
+    name, types = _OPERATORS[combine]
+    return name if all(o.dtype in types for o in op.operands) else None
 
 
 def _parts_first(tensor: _ipu.Tensor, dim: int, parts: int) -> _ipu.Tensor:

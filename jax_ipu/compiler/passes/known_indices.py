@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jax_ipu.compiler.expression import is_elementwise, single_op, splat_of
+from jax_ipu.compiler.expression import is_elementwise, replaces_state, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, Shape, num_elements
@@ -344,7 +344,7 @@ def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
     if any(n > 1 and d not in block.along for d, n in enumerate(update.shape)):
         return None  # several updates write one element
     body = op.regions[0]
-    replaces = len(body.ops) == 1 and body.results == body.args[count:]
+    replaces = replaces_state(body)
     if not replaces and not all(is_elementwise(inner) or inner.name == "constant" for inner in body.ops[:-1]):
         return None
     order = [a for a in block.along if a is not None]

@@ -8,7 +8,7 @@ compiler leaves out, -0 may stay -0 where the sum is 0.
 
 from __future__ import annotations
 
-from jax_ipu.compiler.expression import splat_of
+from jax_ipu.compiler.expression import replaces_state, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
 from jax_ipu.compiler.passes.branch_state import UPDATES
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
@@ -67,8 +67,7 @@ def _behind(value: Value, predicate: Value, place: int, rewriter: Rewriter) -> V
 def _writes_zeros(update: Op) -> bool:
     if update.name != "scatter":
         return _is_zero(update.operands[1])
-    body = update.regions[0]
-    return _is_zero(update.operands[2]) and len(body.ops) == 1 and body.results[0] is body.args[1]
+    return _is_zero(update.operands[2]) and replaces_state(update.regions[0])
 
 
 RULES: dict[str, Rule] = {"add": _add}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jax_ipu.compiler.expression import is_elementwise
+from jax_ipu.compiler.expression import is_elementwise, replaces_state
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
 from jax_ipu.compiler.passes.branch_state import UPDATES
 from jax_ipu.compiler.passes.rewriter import Rewriter
@@ -198,14 +198,9 @@ def _allows(update: Value, mask: Spread) -> bool:
     if op.name != "scatter" or _decides_windows(op, mask):
         return True
     body = op.regions[0]
-    return _replaces(op) or (
+    return (len(op.results) == 1 and replaces_state(body)) or (
         _is_distinct(op) and all(is_elementwise(inner) or inner.name == "constant" for inner in body.ops[:-1])
     )
-
-
-def _replaces(scatter: Op) -> bool:
-    body = scatter.regions[0]
-    return len(body.ops) == 1 and body.results[0] is body.args[1]
 
 
 def _is_distinct(scatter: Op) -> bool:
@@ -249,7 +244,7 @@ def _predicated(update: Value, value: Value, mask: Spread, rewriter: Rewriter) -
         return rewriter.emit("scatter", operands, value.shape, value.dtype, dict(op.attrs), (_copy(op.regions[0]),))
     window = Window.of_update(op)
     old = window.read(value, rewriter)
-    if op.name == "scatter" and not _replaces(op):
+    if op.name == "scatter" and not replaces_state(op.regions[0]):
         (new,) = rewriter.apply(op.regions[0], [old, new], new.shape)
     predicate = window.read_spread(mask, rewriter)
     chosen = rewriter.elementwise("select", predicate, new, old, dtype=value.dtype)

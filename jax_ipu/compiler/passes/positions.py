@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jax_ipu.compiler.expression import single_op, splat_of
+from jax_ipu.compiler.expression import replaces_state, single_op, splat_of
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.passes.windows import Window, component
@@ -255,7 +255,7 @@ def _written(op: Op, rewriter: Rewriter) -> tuple[list[_Start], Value] | None:
     window = Window.of_update(op)
     if op.name == "scatter":
         body = op.regions[0]
-        replaces = len(body.ops) == 1 and body.results[0] is body.args[1]
+        replaces = replaces_state(body)
         base = splat_of(op.operands[0])
         adds = single_op(body) == "add" and base is not None and not any(base.data) and base.dtype != "pred"
         scattered = window.attrs["dimension_numbers"]["start_index_map"]
