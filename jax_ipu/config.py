@@ -1,7 +1,7 @@
 """Configuration of the ``ipu`` platform: environment variables and the same options as attributes.
 
-Every option is read when JAX creates its backends, at the first ``jax.devices()`` or ``jit`` call. An attribute takes
-precedence over its environment variable. See ``docs/environment.md``.
+Set them before JAX creates its backends, at the first ``jax.devices()`` or ``jit`` call; later, attributes are refused.
+An attribute takes precedence over its environment variable. See ``docs/environment.md``.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Config:
         return {name: option for name, option in vars(cls).items() if isinstance(option, _Option)}
 
     def _unknown(self, name: str) -> AttributeError:
-        # As the variable is spelt, too.
+        # The name may also be that of the variable.
         option = name.lower().removeprefix(environment.OWN_PREFIX.lower())
         return AttributeError(f"jax_ipu.config has no option {name!r}. {names.suggestion(option, self._options())}")
 

@@ -49,11 +49,11 @@ RUNTIME_OPTIONS = "POPLAR_RUNTIME_OPTIONS"
 _LOG = re.compile(
     "POPLAR_((ENGINE|GRAPH|TARGET)_)?LOG_LEVEL|POPLIBS_((POPLIN|POPNN|POPOPS|OTHER)_)?LOG_LEVEL|POP(LAR|LIBS)_LOG_DEST"
 )
-# The same for the options in these variables; "" for those that have an effect.
 _REPORT_SWITCHES = ("autoReport.all", "autoReport.outputGraphProfile", "autoReport.outputExecutionProfile")
 _REPORT_FOLDER = "autoReport.directory"
 _REPORT_OPTIONS = "|".join(map(re.escape, (*_REPORT_SWITCHES, _REPORT_FOLDER)))
 _MULTI_THREAD = "debug.cpuMultiThreadExecution"
+# The same for the options of engines; "" for those that have an effect.
 INSTEAD_OF_ENGINE_OPTIONS: tuple[tuple[str, str], ...] = (
     (re.escape(_MULTI_THREAD), ""),
     (r"(debug\.instrument|debug\.compute|debug\.external|debug\.retain|profiler\.).*", "nothing is needed: " + _KNOWN),
@@ -82,7 +82,7 @@ INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
     ("on_demand_device_.*", _ALWAYS_FREE),
     (".*", _NOTHING),
 )
-# How alike two names of this package are, prefix and all, where one is meant by the other.
+# From this similarity on, of whole names, an unknown variable is taken for a misspelt one of this package.
 _CLOSE = 0.75
 # These are read by C++, in other processes (docs/clients.md), by what runs codelets, and by tests.
 _OF_OTHER_CLIENTS = ("JAX_IPU_CODELETS", "JAX_IPU_PYTHON", "JAX_IPU_POPLIBS_TEST_FOLDER")

@@ -18,7 +18,7 @@ from jax_ipu.names import nearest
 __all__ = ["Comparison", "Estimate", "LargestBatch", "estimate", "largest_batch"]
 
 
-# Of compilations that may fail: what would help is not asked.
+# Options of compilations that may fail: without advice on what would help.
 WITHOUT_ADVICE: Mapping[str, Any] = {"ipu_advice_seconds": 0.0}
 
 
@@ -211,7 +211,7 @@ def check_keywords(fun: Callable[..., Any], kwargs: Mapping[str, Any], own: Call
     try:
         parameters = inspect.signature(fun).parameters
     except (TypeError, ValueError):
-        return  # the function does not say
+        return  # the signature of the function is not known
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     known = [p.name for p in inspect.signature(own).parameters.values() if p.kind is p.KEYWORD_ONLY]

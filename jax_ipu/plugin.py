@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PLATFORM = "ipu"
-# Below cpu (0): installing the package must not move programs onto a model. Above gpu and tpu with hardware.
+# Below that of cpu, which is 0: installing the package must not move programs onto a model.
 MODEL_PRIORITY = -1
 # How long the end of the process waits for threads that were compiling.
 _SECONDS_TO_LEAVE = 2.0
@@ -98,7 +98,10 @@ def initialize() -> None:
 
 
 def _hide_executable_versions() -> None:
-    """jaxlib 0.12 (pjrt_executable.cc) serialises executables without an ABI version, or with TPU, CUDA or ROCm's."""
+    """Keeps ABI versions from jaxlib 0.12, which serialises executables without one, or with that of TPU, CUDA or ROCm.
+
+    See pjrt_executable.cc.
+    """
     from jax_ipu import _ipu
 
     _ipu.hide_executable_versions()
@@ -151,7 +154,7 @@ def _create_options() -> dict[str, Any]:
 
 
 def _compile(program: bytes, program_format: str, options: bytes, target: str) -> _ipu.Executable:
-    """Loads the compiler when the first program needs it. An exit of the process cancels that too."""
+    """Compiles, and loads the compiler for the first program. The exit of the process cancels either."""
     from jax_ipu.compiler.progress import Progress
 
     with _compilations:
@@ -216,7 +219,7 @@ def _prepare_exit() -> None:
 
 
 def _enable_donation() -> None:
-    """JAX drops donate_argnums, with a warning, on platforms that are not in this list."""
+    """Adds ipu to the list of platforms on which JAX keeps donate_argnums; on others it drops them with a warning."""
     from jax._src.interpreters import mlir
 
     if PLATFORM not in mlir._platforms_with_donation:
@@ -224,7 +227,7 @@ def _enable_donation() -> None:
 
 
 def _enable_compilation_cache() -> None:
-    """JAX's persistent cache has a fixed list of platforms inside is_cache_used."""
+    """Adds ipu to the platforms of JAX's persistent cache, a fixed list inside is_cache_used."""
     from jax._src import compilation_cache
     from jax._src import config as jax_config
 
@@ -233,7 +236,7 @@ def _enable_compilation_cache() -> None:
     def is_cache_used(backend: Any) -> bool:
         # Without a directory or a cache of the user nothing is stored, but JAX would compute the key of every program.
         stored = jax_config.compilation_cache_dir.value or compilation_cache._cache is not None
-        if backend.platform == PLATFORM and (not stored or config.poplibs):  # the key has nothing of the folder
+        if backend.platform == PLATFORM and (not stored or config.poplibs):  # PopLibs' folder is not in the key
             return False
         # JAX checks only the platform's name: pass a listed one, and its own rules and counters apply.
         listed = backend.platform != PLATFORM

@@ -130,7 +130,7 @@ def compile(
     module.release()
     if format not in HLO_FORMATS:
         reuse_context(parsed, len(program))
-    # What follows copies the constants, so let those go first that the stages have of their own.
+    # Serialising copies the constants: the stages' own copies are freed first.
     del parsed, result, built, module, signature
     return _ipu.Executable(poplar_executable=compiled.serialize(), **described)
 
@@ -182,7 +182,7 @@ def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable
         raise CompileError(
             f"the executable was compiled for {devices} IPUs, the program is for {wanted}", INVALID_ARGUMENT
         )
-    # As a whole: the executable knows how its arguments and results are cut.
+    # Not partitioned: the executable has the shardings of its arguments and results.
     whole = LocalProgram(parsed.source, None, *counts)
     main = import_program(legalize(whole)).main
     inputs = _local_types(main.block.args, executable.input_shardings)

@@ -29,7 +29,7 @@ OPERATION_FIELDS = (
     *("cycles", "compute_cycles", "exchange_cycles", "sync_cycles", "exchange_bytes", "link_bytes", "code_bytes"),
     *("flops", "tiles"),
 )
-# Those that follow from the others.
+# The fields that follow from the others.
 _DERIVED_FIELDS = frozenset(("operation", "source_line", "cycles"))
 _SHOWN = 5
 

@@ -49,7 +49,7 @@ from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
 
 Pass = Callable[[Module], None]
-# Changes a module in place that has no calls any more: the program becomes another one.
+# Makes another program of a module in place. Functions are inlined in it: it has no calls.
 Change = Callable[[Module], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
@@ -91,7 +91,7 @@ _COST_MEMORY = frozenset(("combine collectives",))
 _SAVE_MEMORY = frozenset(("recompute", "outline"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
-# Passes that save memory plan for so much less of it.
+# Passes that save memory plan for the memory of the tiles divided by this.
 _FRUGAL = 4
 
 
@@ -111,7 +111,7 @@ def _host_results(module: Module, signature: Signature) -> None:
     host_memory.write_results(module, signature)
 
 
-# They need to know which results take the storage of which arguments.
+# Passes that need to know which results take the storage of which arguments.
 STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
     ("schedule", _schedule),
     ("readers first", _readers_first),

@@ -23,7 +23,7 @@ from jax_ipu.compiler.errors import CANCELLED, CompileError
 _PATIENCE_SECONDS = 2.0
 _INTERVAL_SECONDS = 0.2
 _CLEAR = "\r\x1b[K"
-# Of what is shown. JAX's tests replace time.monotonic by a few numbers.
+# The clock of what is shown. Not time.monotonic, which JAX's tests replace by a few numbers.
 _clock = time.perf_counter
 
 _lock = threading.Lock()
@@ -123,7 +123,7 @@ class Status:
             self._display = None
 
 
-# Of the task that compiles several programs: its status, and what it does.
+# The task that compiles several programs: its status, and what it does.
 _task: ContextVar[tuple[Status, str] | None] = ContextVar("jax_ipu_task", default=None)
 
 
@@ -200,7 +200,7 @@ class Progress:
 
 
 class OutOfTime(Exception):
-    """A trial has taken as long as it may."""
+    """A trial compilation has taken as long as it may."""
 
 
 class Trial(Progress):

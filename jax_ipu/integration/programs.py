@@ -68,7 +68,7 @@ def program_of(
             f"the function is for {', '.join(lowering._platforms)}, not for {PLATFORM}: give it the argument "
             f'backend="{PLATFORM}", or use jax.jit with shardings instead'
         )
-    # As UnloadedMeshExecutable.from_hlo.
+    # From here on as JAX's UnloadedMeshExecutable.from_hlo.
     given = lowering.compile_args
     module, shapes = lowering._hlo, given["shape_poly_state"]
     if shapes is not None and shapes.uses_dim_vars:

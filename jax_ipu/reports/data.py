@@ -93,7 +93,7 @@ def _batch(compilation: Compilation) -> int | None:
 
 
 def plain(value: Any) -> Any:
-    """The data of a report with lists for all arrays. What has none is returned as it is."""
+    """The data of a report with lists for all arrays. Data without arrays are returned as they are."""
     if isinstance(value, _ipu.Integers):
         return list(value)
     if isinstance(value, dict):
@@ -308,7 +308,7 @@ def _variables(
         source, line = sources.of(origin)
         first = first_of_row.setdefault(row, number)
         known = arguments.get(name) if role == "variable" else None
-        # What operations make of an argument in its place is of those; the argument is of its first reader.
+        # An argument belongs to its first reader, any other variable to the operation that writes it first.
         place = sources.place(origin) if known is None else known.place
         counted = all_bytes if role == "variable" else 0
         entry = {
@@ -336,7 +336,7 @@ def _variables(
         if len(live) > 2:
             entry["ranges"] = list(live)
         if known is None:
-            # A buffer is called as its operation is.
+            # A buffer has the title of its operation.
             called = (
                 (name, place._replace(shape=type_text(entry["shape"], dtype)))
                 if operation < 0
@@ -352,7 +352,7 @@ def _variables(
 
 
 def _without_profile(error: BaseException | None) -> dict[str, Any]:
-    """A program that was refused before it was mapped to tiles: only the values are known that need the memory."""
+    """The data of a program that was refused before mapping: only the values that need the memory are known."""
     values = error.values if isinstance(error, capacity.TooLarge) else []
     return {
         "operations": [],

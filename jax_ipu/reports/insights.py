@@ -10,7 +10,7 @@ from jax_ipu.compiler.tables import bytes_text, percent_text
 
 Insight = dict[str, Any]
 
-# Vertices of the matrix units with operands of 32 bits.
+# Codelets that use the matrix units with operands of 32 bits.
 _WIDE = re.compile(r"poplin::Conv\w+<f32\b")
 # How many tiles, variables or operations an insight names.
 _SHOWN = 5
@@ -68,7 +68,7 @@ def by_severity(found: list[Insight]) -> list[Insight]:
 
 
 def not_tried(data: Mapping[str, Any]) -> list[Insight]:
-    """That nothing but the program itself was compiled. Of one that does not fit, its reason says what was tried."""
+    """Only the program itself was compiled. Where it does not fit, the reason says which changes were tried."""
     if not data["program"]["fits"]:
         return []
     return [
@@ -184,7 +184,7 @@ def _histogram(data: dict[str, Any]) -> Iterator[Insight]:
     yield one
 
 
-# What takes memory in every step: the key and the name of a part, and what makes it smaller.
+# The parts that take memory in every step: key, name, and what makes the part smaller.
 _PARTS = (
     ("code", "code", "A loop (jax.lax.scan) over layers that are alike, or the option ipu_outline, needs less code."),
     ("vertex_state", "vertex state", "Fewer and larger operations have fewer vertices."),

@@ -48,7 +48,7 @@ PROGRAMS = {
     "nothing": (lambda x: x, (shape(8),), ()),
 }
 LARGE = ("too large for its buffers", "too large", "much too large")
-# Of these nothing is known that operations cost.
+# Programs whose operations were not planned: their costs are unknown.
 NOT_PLANNED = ("too large", "much too large")
 
 
@@ -203,7 +203,7 @@ def test_advice_where_links_take_most_of_the_time():
     report = jax_ipu.report(lambda x: x.sum(0), x, target=TARGET)
     assert 2 * report.link_cycles > report.estimate.cycles
     (limit,) = [one for one in report.insights if one["id"] == "limit"]
-    # No order of dimensions makes less of what crosses between IPUs.
+    # What crosses between IPUs does not depend on the order of dimensions.
     assert limit["title"].startswith("IPU-Links") and "order of dimensions" not in limit["action"]
 
 
@@ -724,7 +724,7 @@ def test_accuracy_of_each_part_of_the_memory(made):
     data = made[1].as_dict()
     named = [category for entry in data["accuracy"] for category in entry["categories"]]
     assert sorted(named) == sorted(data["memory"]["categories"] if data["memory"] else named)
-    # An error of memory is what the manual says of it, in the same words.
+    # The report gives the error of memory that the manual gives.
     manual = (DOCS / "model_accuracy.md").read_text()
     rows = dict(re.findall(r"(?m)^\| ([a-z, ]+) \| (exact|unknown) \|", manual))
     for entry in ACCURACY:

@@ -49,7 +49,7 @@ class Row(NamedTuple):
     rtol: float | None = None
     large: tuple[Argument, ...] | None = None
     note: str = ""
-    # Types that other operations of the row's function need codelets for that are not written.
+    # Types for which an operation of the row's function has no codelet.
     no_codelets: tuple[str, ...] = ()
     # How the reference is computed. "pointwise": for all cases in one call. "moves": for narrow types, as uint8.
     # "products": for narrow types, as a product in f64 that is rounded once to the type of the result.
@@ -79,7 +79,7 @@ CODELETS: dict[str, tuple[str, ...]] = {
     "poplin::triangularSolve": ("float32", "complex64"),
     "poplin::experimental::cholesky": ("float32", "complex64"),
 }
-# Of elementary functions.
+# Elementary functions have no codelets for f64.
 NO_F64 = ("float64",)
 # Functions that PopLibs lacks: a chip runs them once they have codelets.
 OWN = ("popops::map", "popops::iota")

@@ -71,7 +71,7 @@ class Context:
         self.num_tiles = num_tiles
         # The options of the planner of matrix products and convolutions.
         self.planning = planning
-        # What it has planned for this program.
+        # The plans that it has made for this program.
         self.plans = plans
         self.num_partitions = num_partitions
         self.num_replicas = num_replicas
@@ -85,7 +85,7 @@ class Context:
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings, self._creators = lowerings, creators
-        # The ops that were lowered: what number n of `_ipu.set_origin` stands for is the nth, counted from 1.
+        # The ops that were lowered: number n of `_ipu.set_origin` stands for the nth of them, counted from 1.
         self.origins: list[Op] = []
         self._origin = 0
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
@@ -224,7 +224,7 @@ class Context:
         except (_ipu.Error, RecursionError):
             raise
         except (RuntimeError, ValueError) as error:
-            # Poplar has no vertex for this op and these types.
+            # There is no vertex for this op and these types.
             raise refused(op, str(error)) from error
         finally:
             self._origin = outer
