@@ -48,30 +48,30 @@ struct PairDim {
   std::int64_t extent, from, to;  // strides of source and destination
 };
 
-// Whether a dimension of `partition` that is cut has its largest stride in [low, high), so that a step of
+// Whether a dimension of `grid` that is cut has its largest stride in [low, high), so that a step of
 // `low` moves between its parts, and a step of `high` leaves it.
-bool CutBetween(const Partition* partition, std::int64_t low, std::int64_t high) {
-  if (partition == nullptr) return false;
+bool CutBetween(const Grid* grid, std::int64_t low, std::int64_t high) {
+  if (grid == nullptr) return false;
   std::int64_t next = 1;
-  for (std::size_t d = partition->shape.size(); d-- > 0;) {
-    next *= partition->shape[d];
-    if (partition->parts[d] > 1 && next > low && next <= high) return true;
+  for (std::size_t d = grid->shape.size(); d-- > 0;) {
+    next *= grid->shape[d];
+    if (grid->parts[d] > 1 && next > low && next <= high) return true;
   }
   return false;
 }
 
-// Splits the dimensions that run over cut dimensions of the partition and a multiple of them, so that the
+// Splits the dimensions that run over cut dimensions of the grid and a multiple of them, so that the
 // parts are boxes. `base`: the first element of the destination in memory order.
-std::vector<PairDim> SplitAtCuts(const Partition* partition, std::int64_t base, std::vector<PairDim> dims) {
-  if (partition == nullptr) return dims;
+std::vector<PairDim> SplitAtCuts(const Grid* grid, std::int64_t base, std::vector<PairDim> dims) {
+  if (grid == nullptr) return dims;
   std::int64_t next = 1;
-  for (std::size_t k = partition->shape.size(); k-- > 0;) {
-    next *= partition->shape[k];
+  for (std::size_t k = grid->shape.size(); k-- > 0;) {
+    next *= grid->shape[k];
     for (std::size_t d = 0; d < dims.size() && dims.size() < kMaxRank; ++d) {
       PairDim& dim = dims[d];
       const std::int64_t step = std::abs(dim.to), inner = next / step;
       if (inner < 2 || inner >= dim.extent || next % step != 0 || dim.extent % inner != 0) continue;
-      if (base % next >= step || !CutBetween(partition, step, next)) continue;
+      if (base % next >= step || !CutBetween(grid, step, next)) continue;
       const PairDim outer{dim.extent / inner, dim.from * inner, dim.to * inner};
       dim.extent = inner;
       dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(d), outer);
@@ -81,9 +81,9 @@ std::vector<PairDim> SplitAtCuts(const Partition* partition, std::int64_t base, 
   return dims;
 }
 
-// Drops, splits and merges dimensions as the partition of the destination needs them, so that a part has few
+// Drops, splits and merges dimensions as the grid of the destination needs them, so that a part has few
 // boxes and the views few dimensions. Puts the destination's largest strides outermost.
-void Simplify(const Partition* partition, View* src, View* dst) {
+void Simplify(const Grid* grid, View* src, View* dst) {
   std::vector<PairDim> dims;
   std::int64_t base = dst->offset;
   for (std::size_t d = 0; d < dst->shape.size(); ++d) {
@@ -96,10 +96,10 @@ void Simplify(const Partition* partition, View* src, View* dst) {
   src->shape.clear();
   src->strides.clear();
   dst->strides.clear();
-  for (const PairDim& dim : SplitAtCuts(partition, base, std::move(dims))) {
+  for (const PairDim& dim : SplitAtCuts(grid, base, std::move(dims))) {
     if (!src->shape.empty() && dst->strides.back() == dim.to * dim.extent &&
         src->strides.back() == dim.from * dim.extent &&
-        !CutBetween(partition, std::abs(dim.to), std::abs(dst->strides.back()))) {
+        !CutBetween(grid, std::abs(dim.to), std::abs(dst->strides.back()))) {
       src->shape.back() *= dim.extent;
       src->strides.back() = dim.from;
       dst->strides.back() = dim.to;
@@ -117,7 +117,7 @@ void AddPairs(const poplar::Tensor& src, const Tiling& from, const poplar::Tenso
               Operation* copy) {
   const auto* const graph = static_cast<const GraphImpl*>(dst.graph());
   const auto add = [copy, graph](View x, View y) {
-    Simplify(graph == nullptr ? nullptr : graph->variables[y.variable].mapping.partition(), &x, &y);
+    Simplify(graph == nullptr ? nullptr : graph->variables[y.variable].mapping.grid(), &x, &y);
     const bool same = x.variable == y.variable && x.offset == y.offset && x.strides == y.strides;
     if (same) return;
     copy->inputs.push_back(std::move(x));

@@ -24,9 +24,9 @@ std::int64_t Uniform(Random& random, std::int64_t low, std::int64_t high) {
 
 poplar::Graph NewGraph() { return poplar::Graph(poplar::Target::createIPUTarget(1, kTiles, "ipu2")); }
 
-// A partition of the shape, each dimension of which may first be split into two.
-Partition RandomPartition(Random& random, const Shape& shape) {
-  Partition p{{}, {}, {}, {}, static_cast<unsigned>(Uniform(random, 0, 70)), kTiles};
+// A grid of the shape, each dimension of which may first be split into two.
+Grid RandomGrid(Random& random, const Shape& shape) {
+  Grid p{{}, {}, {}, {}, static_cast<unsigned>(Uniform(random, 0, 70)), kTiles};
   const auto add = [&](std::int64_t extent) {
     p.shape.push_back(extent);
     p.parts.push_back(Uniform(random, 0, 2) == 0 ? 1 : Uniform(random, 1, std::min<std::int64_t>(extent, 5)));
@@ -106,7 +106,7 @@ TEST(CopiesBetweenAnyViewsAndMappings) {
     Shape shape(static_cast<std::size_t>(Uniform(random, 1, 3)));
     for (std::int64_t& extent : shape) extent = Uniform(random, 1, 12);
     const auto variable = [&] {
-      return NewTensor(graph, DType::kS32, shape, Mapping(RandomPartition(random, shape)), "variable");
+      return NewTensor(graph, DType::kS32, shape, Mapping(RandomGrid(random, shape)), "variable");
     };
     const poplar::Tensor x = variable(), y = variable();
     // The source has the destination's shape: views of both are cut to what they have in common.
@@ -150,16 +150,16 @@ TEST(CopiesHaveOneVertexForEachPart) {
     poplar::Graph graph = NewGraph();
     const std::int64_t blocks = Uniform(random, 2, 4), columns = Uniform(random, 4, 9), rows = 12;
     const std::int64_t row_parts = Uniform(random, 1, 5), column_parts = Uniform(random, 1, 3);
-    const Partition partition{{1, rows, blocks, columns},
-                              {1, row_parts, blocks, column_parts},
-                              {1, 1, 1, 1},
-                              {0, 1, row_parts, row_parts * blocks},
-                              0,
-                              kTiles};
+    const Grid grid{{1, rows, blocks, columns},
+                    {1, row_parts, blocks, column_parts},
+                    {1, 1, 1, 1},
+                    {0, 1, row_parts, row_parts * blocks},
+                    0,
+                    kTiles};
     const Shape shape{rows, blocks * columns};
-    const poplar::Tensor y = NewTensor(graph, DType::kS32, shape, Mapping(partition), "y");
-    const poplar::Tensor x = NewTensor(graph, DType::kS32, shape,
-                                       Mapping(Partition::Linear(NumElements(shape), 1, 2, kTiles)), "x");
+    const poplar::Tensor y = NewTensor(graph, DType::kS32, shape, Mapping(grid), "y");
+    const poplar::Tensor x =
+        NewTensor(graph, DType::kS32, shape, Mapping(Grid::Linear(NumElements(shape), 1, 2, kTiles)), "x");
     const std::int32_t seven = 7;
     const poplar::Tensor value = graph.addConstant(poplar::INT, {1}, &seven);
     graph.setTileMapping(value, 0);
@@ -180,7 +180,7 @@ TEST(CopiesHaveOneVertexForEachPart) {
       PlanRunner runner(graph, 0);
       const std::vector<Vertex> vertices = VerticesOf(prog, runner);
       // A dimension of the view that ends within a part cuts it into at most three boxes.
-      const std::size_t most = static_cast<std::size_t>(partition.num_parts()) * (to.rank() == 3 ? 3 : 1);
+      const std::size_t most = static_cast<std::size_t>(grid.num_parts()) * (to.rank() == 3 ? 3 : 1);
       CHECK(vertices.size() <= most);
       std::int64_t copied = 0;
       for (const Vertex& v : vertices) copied += v.box.num_elements();

@@ -19,11 +19,11 @@ class Expandable {
                       poplar::program::Sequence& prog) const = 0;
 };
 
-// The blocks of a partition whose tiles are numbered in row-major order.
-inline hlo::Grid GridOf(const Partition& partition) {
-  return {{partition.shape.begin(), partition.shape.end()},
-          {partition.parts.begin(), partition.parts.end()},
-          {partition.grain.begin(), partition.grain.end()}};
+// The blocks of a grid whose tiles are numbered in row-major order.
+inline hlo::Grid GridOf(const Grid& grid) {
+  return {{grid.shape.begin(), grid.shape.end()},
+          {grid.parts.begin(), grid.parts.end()},
+          {grid.grain.begin(), grid.grain.end()}};
 }
 
 // The vertices of an operation whose variables `graph` has.

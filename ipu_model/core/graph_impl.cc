@@ -304,12 +304,12 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
     }
   }
   Mapping mapping;
-  ipu_model::Partition reordered;
+  ipu_model::Grid reordered;
   if (ordered.asView(&view) &&
       ipu_model::IsWholeVariable(view, impl_->variables[view.variable].num_elements)) {
     mapping = impl_->variables[view.variable].mapping;
   } else if (ordered.asView(&view) &&
-             ipu_model::ReorderedPartition(impl_->variables[view.variable].mapping, view, &reordered)) {
+             ipu_model::ReorderedGrid(impl_->variables[view.variable].mapping, view, &reordered)) {
     mapping = Mapping(std::move(reordered));
   } else {
     std::vector<Run> runs;

@@ -53,8 +53,8 @@ Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num
                       unsigned first_tile) {
   if (num_elements == 0) return {};
   const auto size = static_cast<std::int64_t>(SizeOf(type));
-  return Mapping(Partition::Linear(num_elements, (128 + size - 1) / size, target.model().VectorWidth(type),
-                                   target.getNumTiles(), first_tile % target.getNumTiles()));
+  return Mapping(Grid::Linear(num_elements, (128 + size - 1) / size, target.model().VectorWidth(type),
+                              target.getNumTiles(), first_tile % target.getNumTiles()));
 }
 
 }  // namespace ipu_model
@@ -185,8 +185,8 @@ void MapLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, std::int64_
   const auto elements = static_cast<std::int64_t>(tensor.numElements());
   if (elements == 0) return;
   SetMapping(graph, tensor,
-             ipu_model::Mapping(ipu_model::Partition::Linear(elements, min_per_tile, grain,
-                                                             graph.getTarget().getNumTiles())));
+             ipu_model::Mapping(
+                 ipu_model::Grid::Linear(elements, min_per_tile, grain, graph.getTarget().getNumTiles())));
 }
 
 std::int64_t DefaultMinimum(const poplar::Graph& graph, const poplar::Type& type) {

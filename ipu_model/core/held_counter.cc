@@ -33,11 +33,11 @@ std::int64_t CountBelow(const Digit* digits, int n, std::int64_t base, std::int6
 }  // namespace
 
 HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(mapping), view_(view) {
-  const Partition* partition = mapping.partition();
+  const Grid* grid = mapping.grid();
   StridedSet set;
   Aligned aligned;
-  if (partition == nullptr || !Canonicalise(view, nullptr, &set)) return;
-  Align(*partition, set, &aligned);
+  if (grid == nullptr || !Canonicalise(view, nullptr, &set)) return;
+  Align(*grid, set, &aligned);
   aligned_ = true;
   first_dim_.assign(aligned.first_dim, aligned.first_dim + aligned.rank + 1);
   first_digit_.assign(aligned.first_digit, aligned.first_digit + aligned.rank + 1);
@@ -46,13 +46,13 @@ HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(ma
     const StridedSet::Dim& dim = set.dims[aligned.digits[i].source];
     dims_.push_back({dim.view_dim, aligned.digits[i].step, dim.reversed});
   }
-  for (std::size_t d = 0; d < partition->shape.size(); ++d) {
-    grains_.push_back(CeilDivide(partition->shape[d], partition->grain[d]));
+  for (std::size_t d = 0; d < grid->shape.size(); ++d) {
+    grains_.push_back(CeilDivide(grid->shape[d], grid->grain[d]));
     first_begin_.push_back(begins_.size());
-    AppendBegins(*partition, d, &begins_);
+    AppendBegins(*grid, d, &begins_);
   }
   for (std::size_t k = 0; k < coordinate_.size(); ++k) {
-    const auto parts = partition->parts.begin();
+    const auto parts = grid->parts.begin();
     whole_.push_back(
         std::all_of(parts + first_dim_[k], parts + first_dim_[k + 1], [](std::int64_t n) { return n == 1; }));
     bool nested = true;
@@ -66,18 +66,18 @@ HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(ma
   }
   row_major_tiles_ = true;
   num_parts_ = 1;
-  for (std::size_t d = partition->parts.size(); d-- > 0;) {
-    if (partition->parts[d] == 1) continue;
+  for (std::size_t d = grid->parts.size(); d-- > 0;) {
+    if (grid->parts[d] == 1) continue;
     divided_.push_back(d);
-    row_major_tiles_ = row_major_tiles_ && partition->tile_stride[d] == num_parts_;
-    num_parts_ *= partition->parts[d];
+    row_major_tiles_ = row_major_tiles_ && grid->tile_stride[d] == num_parts_;
+    num_parts_ *= grid->parts[d];
   }
 }
 
-// As Partition::PartOf, with fewer divisions.
+// As Grid::PartOf, with fewer divisions.
 std::int64_t HeldCounter::PartOf(std::size_t dim, std::int64_t index) const {
-  const Partition& partition = *mapping_.partition();
-  const std::int64_t parts = partition.parts[dim], grain = partition.grain[dim];
+  const Grid& grid = *mapping_.grid();
+  const std::int64_t parts = grid.parts[dim], grain = grid.grain[dim];
   if (parts == 1) return 0;
   return (((grain == 1 ? index : index / grain) + 1) * parts - 1) / grains_[dim];
 }
@@ -127,7 +127,7 @@ std::int64_t HeldCounter::HeldInGroup(std::size_t k, const std::int64_t* part,
     begin[d] = BeginOf(static_cast<std::size_t>(d), part[d]);
     end[d] = BeginOf(static_cast<std::size_t>(d), part[d] + 1);
   }
-  ForEachRunOfBox(mapping_.partition()->shape, first_dim_[k], first_dim_[k + 1], begin, end,
+  ForEachRunOfBox(mapping_.grid()->shape, first_dim_[k], first_dim_[k + 1], begin, end,
                   [&](std::int64_t low, std::int64_t high) { sum += Within(k, region, low, high); });
   return sum;
 }
@@ -157,7 +157,7 @@ std::int64_t HeldCounter::HeldInPart(const std::int64_t* part, const Box& region
 
 // The parts are in [begin, end) of the first dimension of the group.
 void HeldCounter::Find(std::size_t k, const Coordinates& region, std::int64_t begin, std::int64_t end) {
-  const Partition& partition = *mapping_.partition();
+  const Grid& grid = *mapping_.grid();
   const int first_dim = first_dim_[k], last_dim = first_dim_[k + 1];
   std::int64_t part[kMaxRank] = {};
   part[first_dim] = begin;
@@ -165,11 +165,11 @@ void HeldCounter::Find(std::size_t k, const Coordinates& region, std::int64_t be
     const std::int64_t elements = HeldInGroup(k, part, region);
     if (elements > 0) {
       std::int64_t tiles = 0;
-      for (int i = first_dim; i < last_dim; ++i) tiles += part[i] * partition.tile_stride[i];
+      for (int i = first_dim; i < last_dim; ++i) tiles += part[i] * grid.tile_stride[i];
       found_.push_back({tiles, elements});
     }
     for (d = last_dim - 1; d >= first_dim; --d) {
-      if (++part[d] < (d == first_dim ? end : partition.parts[d])) break;
+      if (++part[d] < (d == first_dim ? end : grid.parts[d])) break;
       part[d] = 0;
     }
   }
@@ -222,7 +222,7 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
     }
     return;
   }
-  const Partition& partition = *mapping_.partition();
+  const Grid& grid = *mapping_.grid();
   const std::size_t groups = coordinate_.size();
   // The parts of each group that hold something: group k's are held_[first[k]] to held_[first[k + 1]].
   std::size_t first[kMaxRank + 1] = {};
@@ -240,11 +240,11 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
     std::int64_t span = 0, inner = 1;
     for (int i = 0; i < located.num_digits; ++i)
       span += (located.digits[i].extent - 1) * located.digits[i].step;
-    for (int d = first_dim + 1; d < last_dim; ++d) inner *= partition.shape[d];
+    for (int d = first_dim + 1; d < last_dim; ++d) inner *= grid.shape[d];
     const auto outer = static_cast<std::size_t>(first_dim);
     const std::int64_t begin = PartOf(outer, inner == 1 ? low : low / inner);
     const std::int64_t end = PartOf(outer, inner == 1 ? low + span : (low + span) / inner) + 1;
-    const std::int64_t stride = partition.tile_stride[outer];
+    const std::int64_t stride = grid.tile_stride[outer];
     if (last_dim == first_dim + 1 &&
         (located.num_digits == 0 || (located.num_digits == 1 && located.digits[0].step == 1))) {
       // The elements are a range of the dimension.
@@ -268,7 +268,7 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
   }
   // What the groups with one part contribute is common to all; the others are multiplied out.
   std::size_t several[kMaxRank], num_several = 0, product = 1;
-  std::int64_t tiles = partition.first_tile, elements = 1;
+  std::int64_t tiles = grid.first_tile, elements = 1;
   for (std::size_t k = 0; k < groups; ++k) {
     const std::size_t parts = first[k + 1] - first[k];
     product *= parts;
@@ -279,7 +279,7 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
       several[num_several++] = k;
     }
   }
-  const std::int64_t num_tiles = partition.num_tiles;
+  const std::int64_t num_tiles = grid.num_tiles;
   const std::size_t before = out->size();
   out->resize(before + product);
   std::pair<unsigned, std::int64_t>* next = out->data() + before;
@@ -302,7 +302,7 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
 }
 
 const std::int64_t* HeldCounter::PartOfNumber(std::int64_t number) {
-  const Shape& parts = mapping_.partition()->parts;
+  const Shape& parts = mapping_.grid()->parts;
   if (number == last_number_ + 1) {
     for (const std::size_t d : divided_) {
       if (++last_part_[d] < parts[d]) break;
@@ -326,15 +326,15 @@ std::int64_t HeldCounter::Held(unsigned tile, const Box& region) {
     // Held counts every repetition of a broadcast element.
     return mapping_.Held(tile, view_, region) / (region.num_elements() / distinct);
   }
-  const Partition& partition = *mapping_.partition();
-  if (tile >= partition.num_tiles) return 0;
+  const Grid& grid = *mapping_.grid();
+  if (tile >= grid.num_tiles) return 0;
   std::int64_t held = 0;
   if (!row_major_tiles_) {
-    ForEachPartOn(partition, tile, [&](const std::int64_t* part) { held += HeldInPart(part, region); });
+    ForEachPartOn(grid, tile, [&](const std::int64_t* part) { held += HeldInPart(part, region); });
     return held;
   }
-  const std::int64_t tiles = partition.num_tiles;
-  std::int64_t number = static_cast<std::int64_t>(tile) - partition.first_tile % tiles;
+  const std::int64_t tiles = grid.num_tiles;
+  std::int64_t number = static_cast<std::int64_t>(tile) - grid.first_tile % tiles;
   if (number < 0) number += tiles;
   for (; number < num_parts_; number += tiles) held += HeldInPart(PartOfNumber(number), region);
   return held;

@@ -38,7 +38,7 @@ class HeldCounter {
   // The indices of the part of this number, in row-major order.
   const std::int64_t* PartOfNumber(std::int64_t number);
   std::int64_t HeldInPart(const std::int64_t* part, const Box& region) const;
-  // A region in the coordinate of a group of partition dimensions: base plus the sums of the digits.
+  // A region in the coordinate of a group of grid dimensions: base plus the sums of the digits.
   struct Coordinates {
     std::int64_t base;
     int num_digits;
@@ -57,18 +57,18 @@ class HeldCounter {
   const View& view_;
   bool aligned_ = false;
   bool row_major_tiles_ = false;  // whether tile numbers count the parts in row-major order
-  // By group of partition dimensions; see Aligned in core/strided_set.h.
+  // By group of grid dimensions; see Aligned in core/strided_set.h.
   std::vector<int> first_dim_, first_digit_;
   std::vector<std::int64_t> coordinate_;
   std::vector<Dim> dims_;
-  std::vector<std::int64_t> grains_;  // by partition dimension
+  std::vector<std::int64_t> grains_;  // by grid dimension
   std::vector<bool> whole_;           // by group: whether none of its dimensions is divided
   std::vector<bool> nested_;  // by group: whether each step of a digit passes all sums of those behind it
-  // Partition dimensions that are divided, innermost first.
+  // Grid dimensions that are divided, innermost first.
   std::vector<std::size_t> divided_;
   std::int64_t num_parts_ = 0;
   std::int64_t last_number_ = 0, last_part_[kMaxRank] = {};  // the result of PartOfNumber
-  // By partition dimension, from first_begin_[dim]: where each part begins, and where the last one ends.
+  // By grid dimension, from first_begin_[dim]: where each part begins, and where the last one ends.
   std::vector<std::int64_t> begins_;
   std::vector<std::size_t> first_begin_;
   // A part of a group: its share of the tile's number, and its elements of a region.

@@ -14,22 +14,22 @@ using namespace internal;
 
 namespace {
 
-unsigned TileOfPart(const Partition& partition, const std::int64_t* part) {
-  std::int64_t sum = partition.first_tile;
-  for (std::size_t d = 0; d < partition.parts.size(); ++d) sum += part[d] * partition.tile_stride[d];
-  const std::int64_t tiles = partition.num_tiles;
+unsigned TileOfPart(const Grid& grid, const std::int64_t* part) {
+  std::int64_t sum = grid.first_tile;
+  for (std::size_t d = 0; d < grid.parts.size(); ++d) sum += part[d] * grid.tile_stride[d];
+  const std::int64_t tiles = grid.num_tiles;
   return static_cast<unsigned>(((sum % tiles) + tiles) % tiles);
 }
 
 // Calls f(part indices) for every part of the dimensions [first, last), in row-major order.
 template <typename F>
-void ForEachPart(const Partition& partition, int first, int last, F&& f) {
+void ForEachPart(const Grid& grid, int first, int last, F&& f) {
   std::int64_t part[kMaxRank] = {};
   while (true) {
     f(static_cast<const std::int64_t*>(part));
     int d = last - 1;
     for (; d >= first; --d) {
-      if (++part[d] < partition.parts[d]) break;
+      if (++part[d] < grid.parts[d]) break;
       part[d] = 0;
     }
     if (d < first) return;
@@ -87,17 +87,17 @@ void DigitsOfSet(const StridedSet& set, Digit* digits) {
 
 }  // namespace
 
-std::int64_t Partition::Begin(int dim, std::int64_t part) const {
+std::int64_t Grid::Begin(int dim, std::int64_t part) const {
   const std::int64_t grains = CeilDivide(shape[dim], grain[dim]);
   return std::min(shape[dim], part * grains / parts[dim] * grain[dim]);
 }
 
-std::int64_t Partition::PartOf(int dim, std::int64_t index) const {
+std::int64_t Grid::PartOf(int dim, std::int64_t index) const {
   const std::int64_t grains = CeilDivide(shape[dim], grain[dim]);
   return ((index / grain[dim] + 1) * parts[dim] - 1) / grains;
 }
 
-std::int64_t Partition::LargestPart(int dim) const {
+std::int64_t Grid::LargestPart(int dim) const {
   const std::int64_t grains = CeilDivide(shape[dim], grain[dim]), rest = grains % parts[dim];
   const std::int64_t last = shape[dim] - Begin(dim, parts[dim] - 1);
   if (parts[dim] == 1) return last;
@@ -106,7 +106,7 @@ std::int64_t Partition::LargestPart(int dim) const {
   return std::max(last, others * grain[dim]);
 }
 
-std::vector<Vertex> Partition::Vertices() const {
+std::vector<Vertex> Grid::Vertices() const {
   std::vector<Vertex> vertices;
   vertices.reserve(static_cast<std::size_t>(num_parts()));
   const int rank = static_cast<int>(shape.size());
@@ -129,8 +129,8 @@ std::vector<Vertex> Partition::Vertices() const {
   return vertices;
 }
 
-Partition Partition::Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain,
-                            unsigned num_tiles, unsigned first_tile) {
+Grid Grid::Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain, unsigned num_tiles,
+                  unsigned first_tile) {
   grain = std::max<std::int64_t>(1, grain);
   const std::int64_t tiles = std::max(1u, num_tiles), grains = CeilDivide(elements, grain);
   const std::int64_t min_grains = std::max<std::int64_t>(1, CeilDivide(min_per_tile, grain));
@@ -141,7 +141,7 @@ Partition Partition::Linear(std::int64_t elements, std::int64_t min_per_tile, st
   return {{elements}, {used}, {grain}, {1}, first_tile, static_cast<unsigned>(tiles)};
 }
 
-Partition Partition::Grid(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile) {
+Grid Grid::Of(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile) {
   const std::size_t rank = shape.size();
   if (parts.size() != rank) throw std::invalid_argument("a grid needs as many part counts as dimensions");
   Shape tile_stride(rank);
@@ -154,17 +154,16 @@ Partition Partition::Grid(Shape shape, Shape parts, unsigned num_tiles, unsigned
           std::move(tile_stride), first_tile,       std::max(1u, num_tiles)};
 }
 
-Mapping::Mapping(Partition partition) : partition_(std::move(partition)), has_partition_(true) {
-  const std::size_t rank = partition_.shape.size();
-  bool good = partition_.parts.size() == rank && partition_.grain.size() == rank &&
-              partition_.tile_stride.size() == rank && partition_.num_tiles > 0 && rank <= kMaxRank;
+Mapping::Mapping(Grid grid) : grid_(std::move(grid)), has_grid_(true) {
+  const std::size_t rank = grid_.shape.size();
+  bool good = grid_.parts.size() == rank && grid_.grain.size() == rank && grid_.tile_stride.size() == rank &&
+              grid_.num_tiles > 0 && rank <= kMaxRank;
   for (std::size_t d = 0; good && d < rank; ++d) {
-    good = partition_.shape[d] >= 0 && partition_.parts[d] >= 1 && partition_.grain[d] >= 1 &&
-           partition_.tile_stride[d] >= 0;
+    good = grid_.shape[d] >= 0 && grid_.parts[d] >= 1 && grid_.grain[d] >= 1 && grid_.tile_stride[d] >= 0;
   }
   if (!good) {
     throw std::invalid_argument(
-        "a partition needs equal ranks, at least one part, grain and tile, and no negative tile stride");
+        "a grid needs equal ranks, at least one part, grain and tile, and no negative tile stride");
   }
 }
 
@@ -213,7 +212,7 @@ bool Overlap(const std::vector<Run>& sorted) {
 }  // namespace
 
 void Mapping::Overwrite(std::vector<Run> runs, std::int64_t num_elements) {
-  if (has_partition_) {
+  if (has_grid_) {
     std::vector<Run> own;
     Runs(0, num_elements, &own);
     *this = Mapping(std::move(own));
@@ -248,10 +247,10 @@ void Mapping::Settle() const {
   runs_ = Mapping(std::move(all)).runs_;
 }
 
-bool Mapping::empty() const { return !has_partition_ && runs_.empty() && added_.empty(); }
+bool Mapping::empty() const { return !has_grid_ && runs_.empty() && added_.empty(); }
 
 bool Mapping::Complete(std::int64_t num_elements) const {
-  if (has_partition_) return NumElements(partition_.shape) == num_elements;
+  if (has_grid_) return NumElements(grid_.shape) == num_elements;
   std::int64_t next = 0;
   for (const Run& run : runs()) {
     if (run.begin != next) return false;
@@ -260,19 +259,19 @@ bool Mapping::Complete(std::int64_t num_elements) const {
   return next == num_elements;
 }
 
-const Partition* Mapping::partition() const { return has_partition_ ? &partition_ : nullptr; }
+const Grid* Mapping::grid() const { return has_grid_ ? &grid_ : nullptr; }
 
 unsigned Mapping::TileOf(std::int64_t element) const {
-  if (has_partition_) {
+  if (has_grid_) {
     std::int64_t part[kMaxRank], rest = element;
-    if (element < 0 || element >= NumElements(partition_.shape)) {
+    if (element < 0 || element >= NumElements(grid_.shape)) {
       throw std::out_of_range("element " + std::to_string(element) + " is outside the mapped variable");
     }
-    for (int d = static_cast<int>(partition_.shape.size()) - 1; d >= 0; --d) {
-      part[d] = partition_.PartOf(d, rest % partition_.shape[d]);
-      rest /= partition_.shape[d];
+    for (int d = static_cast<int>(grid_.shape.size()) - 1; d >= 0; --d) {
+      part[d] = grid_.PartOf(d, rest % grid_.shape[d]);
+      rest /= grid_.shape[d];
     }
-    return TileOfPart(partition_, part);
+    return TileOfPart(grid_, part);
   }
   auto after = std::upper_bound(runs().begin(), runs().end(), element,
                                 [](std::int64_t e, const Run& run) { return e < run.begin; });
@@ -293,63 +292,63 @@ void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) 
       out->push_back({b, e, tile});
     }
   };
-  if (!has_partition_) {
+  if (!has_grid_) {
     const std::vector<Run>& all = runs();
     auto run = std::upper_bound(all.begin(), all.end(), begin,
                                 [](std::int64_t e, const Run& r) { return e < r.end; });
     for (; run != all.end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
     return;
   }
-  const int rank = static_cast<int>(partition_.shape.size());
-  end = std::min(end, NumElements(partition_.shape));
+  const int rank = static_cast<int>(grid_.shape.size());
+  end = std::min(end, NumElements(grid_.shape));
   if (begin >= end) return;
   int split = rank - 1;  // the innermost divided dimension
   std::int64_t unit = 1;
-  while (split >= 0 && partition_.parts[split] == 1) unit *= partition_.shape[split--];
+  while (split >= 0 && grid_.parts[split] == 1) unit *= grid_.shape[split--];
   std::int64_t part[kMaxRank] = {};
   if (split < 0) {
-    add(begin, end, TileOfPart(partition_, part));
+    add(begin, end, TileOfPart(grid_, part));
     return;
   }
-  const std::int64_t row_elements = partition_.shape[split] * unit;
+  const std::int64_t row_elements = grid_.shape[split] * unit;
   for (std::int64_t row = begin / row_elements; row * row_elements < end; ++row) {
     std::int64_t rest = row;
     for (int d = split - 1; d >= 0; --d) {
-      part[d] = partition_.PartOf(d, rest % partition_.shape[d]);
-      rest /= partition_.shape[d];
+      part[d] = grid_.PartOf(d, rest % grid_.shape[d]);
+      rest /= grid_.shape[d];
     }
     const std::int64_t from = std::max<std::int64_t>(0, begin - row * row_elements) / unit;
-    for (std::int64_t p = partition_.PartOf(split, from); p < partition_.parts[split]; ++p) {
-      const std::int64_t b = row * row_elements + partition_.Begin(split, p) * unit;
+    for (std::int64_t p = grid_.PartOf(split, from); p < grid_.parts[split]; ++p) {
+      const std::int64_t b = row * row_elements + grid_.Begin(split, p) * unit;
       if (b >= end) break;
       part[split] = p;
-      add(b, row * row_elements + partition_.Begin(split, p + 1) * unit, TileOfPart(partition_, part));
+      add(b, row * row_elements + grid_.Begin(split, p + 1) * unit, TileOfPart(grid_, part));
     }
   }
 }
 
 std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, unsigned num_tiles) const {
   std::vector<std::int64_t> elements(num_tiles, 0);
-  if (!has_partition_) {
+  if (!has_grid_) {
     for (const Run& run : runs()) {
       if (run.tile < num_tiles) elements[run.tile] += std::min(run.end, num_elements) - run.begin;
     }
     return elements;
   }
-  const int rank = static_cast<int>(partition_.shape.size());
+  const int rank = static_cast<int>(grid_.shape.size());
   std::vector<std::int64_t> begins;
   std::size_t first[kMaxRank];
   for (int d = 0; d < rank; ++d) {
     first[d] = begins.size();
-    AppendBegins(partition_, static_cast<std::size_t>(d), &begins);
+    AppendBegins(grid_, static_cast<std::size_t>(d), &begins);
   }
-  ForEachPart(partition_, 0, rank, [&](const std::int64_t* part) {
+  ForEachPart(grid_, 0, rank, [&](const std::int64_t* part) {
     std::int64_t n = 1;
     for (int d = 0; d < rank; ++d) {
       const std::size_t p = first[d] + static_cast<std::size_t>(part[d]);
       n *= begins[p + 1] - begins[p];
     }
-    const unsigned tile = TileOfPart(partition_, part);
+    const unsigned tile = TileOfPart(grid_, part);
     if (tile < num_tiles) elements[tile] += n;
   });
   return elements;
@@ -359,16 +358,16 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
   StridedSet set;
   if (!Canonicalise(view, &region, &set)) return 0;
   std::int64_t held = 0;
-  if (has_partition_) {
+  if (has_grid_) {
     Aligned aligned;
-    Align(partition_, set, &aligned);
-    ForEachPartOn(partition_, tile, [&](const std::int64_t* part) {
+    Align(grid_, set, &aligned);
+    ForEachPartOn(grid_, tile, [&](const std::int64_t* part) {
       std::int64_t n = 1;
       for (int k = 0; k < aligned.rank && n > 0; ++k) {
         const Digit* digits = aligned.digits + aligned.first_digit[k];
         const int count = aligned.first_digit[k + 1] - aligned.first_digit[k];
         std::int64_t within = 0;
-        ForEachRunOfPart(partition_, aligned.first_dim[k], aligned.first_dim[k + 1], part,
+        ForEachRunOfPart(grid_, aligned.first_dim[k], aligned.first_dim[k + 1], part,
                          [&](std::int64_t begin, std::int64_t end) {
                            within += CountWithin(digits, count, aligned.coordinate[k], begin, end);
                          });
@@ -408,10 +407,10 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
                               std::to_string(num_tiles) + " tiles");
     }
   };
-  if (has_partition_) {
+  if (has_grid_) {
     Aligned aligned;
-    Align(partition_, set, &aligned);
-    // Boxes per group of partition dimensions and part; their products are the vertices. A group along which
+    Align(grid_, set, &aligned);
+    // Boxes per group of grid dimensions and part; their products are the vertices. A group along which
     // the view does not move has one empty box in the part that contains the view.
     struct PartBoxes {
       std::vector<std::int64_t> values;
@@ -424,8 +423,8 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
       std::size_t count = 0;
       boxes[k].first.push_back(0);
       const int first = aligned.first_dim[k], last = aligned.first_dim[k + 1];
-      ForEachPart(partition_, first, last, [&](const std::int64_t* part) {
-        ForEachRunOfPart(partition_, first, last, part, [&](std::int64_t low, std::int64_t high) {
+      ForEachPart(grid_, first, last, [&](const std::int64_t* part) {
+        ForEachRunOfPart(grid_, first, last, part, [&](std::int64_t low, std::int64_t high) {
           if (n == 0) {
             count += low <= aligned.coordinate[k] && aligned.coordinate[k] < high ? 1 : 0;
           } else {
@@ -441,18 +440,18 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
     std::size_t total = 1;
     for (const PartBoxes& k : boxes) total *= k.first.back();
     vertices.reserve(total);
-    ForEachPart(partition_, 0, static_cast<int>(partition_.parts.size()), [&](const std::int64_t* part) {
+    ForEachPart(grid_, 0, static_cast<int>(grid_.parts.size()), [&](const std::int64_t* part) {
       std::size_t choice[kMaxRank], from[kMaxRank], to[kMaxRank];
       for (int k = 0; k < aligned.rank; ++k) {
         std::int64_t number = 0;
         for (int d = aligned.first_dim[k]; d < aligned.first_dim[k + 1]; ++d) {
-          number = number * partition_.parts[d] + part[d];
+          number = number * grid_.parts[d] + part[d];
         }
         choice[k] = from[k] = boxes[k].first[number];
         to[k] = boxes[k].first[number + 1];
         if (from[k] == to[k]) return;
       }
-      const unsigned tile = TileOfPart(partition_, part);
+      const unsigned tile = TileOfPart(grid_, part);
       check_tile(tile);
       while (true) {
         for (int k = 0; k < aligned.rank; ++k) {
@@ -503,14 +502,14 @@ bool Mapping::operator==(const Mapping& other) const {
       return x.begin == y.begin && x.end == y.end && x.tile == y.tile;
     });
   };
-  if (has_partition_ && other.has_partition_) {
-    if (partition_ == other.partition_) return true;
-    if (NumElements(partition_.shape) != NumElements(other.partition_.shape)) return false;
+  if (has_grid_ && other.has_grid_) {
+    if (grid_ == other.grid_) return true;
+    if (NumElements(grid_.shape) != NumElements(other.grid_.shape)) return false;
   }
   // Different descriptions can mean the same placement.
   const auto expand = [](const Mapping& m) {
     std::vector<Run> runs = m.runs();
-    if (m.has_partition_) m.Runs(0, NumElements(m.partition_.shape), &runs);
+    if (m.has_grid_) m.Runs(0, NumElements(m.grid_.shape), &runs);
     return runs;
   };
   return same_runs(expand(*this), expand(other));
@@ -520,7 +519,7 @@ namespace {
 
 // Splits the dimension in which a step of `stride` elements ends into two, if each of its parts is then a
 // product of parts of both.
-void SplitAt(std::int64_t stride, Partition* p) {
+void SplitAt(std::int64_t stride, Grid* p) {
   std::int64_t inner_elements = 1;
   for (std::size_t d = p->shape.size(); d-- > 0; inner_elements *= p->shape[d]) {
     if (stride >= inner_elements * p->shape[d]) continue;
@@ -548,18 +547,18 @@ void SplitAt(std::int64_t stride, Partition* p) {
 
 }  // namespace
 
-bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out) {
-  if (mapping.partition() == nullptr || view.offset != 0 ||
-      NumElements(mapping.partition()->shape) != view.num_elements()) {
+bool ReorderedGrid(const Mapping& mapping, const View& view, Grid* out) {
+  if (mapping.grid() == nullptr || view.offset != 0 ||
+      NumElements(mapping.grid()->shape) != view.num_elements()) {
     return false;
   }
-  Partition split = *mapping.partition();
+  Grid split = *mapping.grid();
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
     if (view.shape[d] == 1) continue;
     SplitAt(view.strides[d], &split);
     SplitAt(view.strides[d] * view.shape[d], &split);
   }
-  const Partition* const from = &split;
+  const Grid* const from = &split;
   const std::size_t rank = from->shape.size();
   const Shape strides = RowMajorStrides(from->shape);
   *out = {{}, {}, {}, {}, from->first_tile, from->num_tiles};

@@ -1,4 +1,4 @@
-// The mapping of a variable's elements to tiles: a block partition in closed form, or explicit runs.
+// The mapping of a variable's elements to tiles: a grid of blocks in closed form, or explicit runs.
 #ifndef IPU_MODEL_CORE_MAPPING_H_
 #define IPU_MODEL_CORE_MAPPING_H_
 
@@ -16,11 +16,11 @@ struct Vertex {
   Box box;
 };
 
-// A balanced block partition of `shape`. Dimension d has G = ceil(shape[d] / grain[d]) grains; part p of its
-// P = parts[d] parts takes the grains
-// [p * G / P, (p + 1) * G / P). Part (p0, p1, ...) is on tile (first_tile + sum(p_d * tile_stride[d])) %
-// num_tiles.
-struct Partition {
+// `shape`, cut into a grid of balanced blocks, and the tile of each block. Dimension d has
+// G = ceil(shape[d] / grain[d]) grains; part p of its P = parts[d] parts takes the grains
+// [p * G / P, (p + 1) * G / P). The block of parts (p0, p1, ...) is on tile
+// (first_tile + sum(p_d * tile_stride[d])) % num_tiles.
+struct Grid {
   Shape shape, parts, grain, tile_stride;
   unsigned first_tile = 0, num_tiles = 1;
 
@@ -33,13 +33,13 @@ struct Partition {
 
   // A 1-D balanced split by the rule of poputil::mapTensorLinearly (PopLibs lib/poputil/TileMapping.cpp),
   // with its grain and minimum number of elements per tile.
-  static Partition Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain,
-                          unsigned num_tiles, unsigned first_tile = 0);
+  static Grid Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain, unsigned num_tiles,
+                     unsigned first_tile = 0);
   // parts[d] parts per dimension; tiles are numbered from first_tile in row-major order of the parts.
-  static Partition Grid(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile = 0);
+  static Grid Of(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile = 0);
 
   // Whether the descriptions are equal; different descriptions can mean the same placement.
-  friend bool operator==(const Partition& a, const Partition& b) {
+  friend bool operator==(const Grid& a, const Grid& b) {
     return a.shape == b.shape && a.parts == b.parts && a.grain == b.grain && a.tile_stride == b.tile_stride &&
            a.first_tile == b.first_tile && a.num_tiles == b.num_tiles;
   }
@@ -53,8 +53,8 @@ struct Run {
 class Mapping {
  public:
   Mapping() = default;
-  // partition.shape must have as many elements as the variable; its factorisation may differ.
-  explicit Mapping(Partition partition);
+  // grid.shape must have as many elements as the variable; its factorisation may differ.
+  explicit Mapping(Grid grid);
   // The runs must be sorted by begin and disjoint. They may be incomplete while a graph is built.
   explicit Mapping(std::vector<Run> runs);
 
@@ -66,7 +66,7 @@ class Mapping {
 
   bool empty() const;
   bool Complete(std::int64_t num_elements) const;
-  const Partition* partition() const;  // null if the mapping is explicit
+  const Grid* grid() const;  // null if the mapping is explicit
   unsigned TileOf(std::int64_t element) const;
   // Calls f(begin, end, tile) for the runs that cover [begin, end), in order.
   template <typename F>
@@ -93,16 +93,16 @@ class Mapping {
     return runs_;
   }
 
-  Partition partition_;
-  bool has_partition_ = false;
+  Grid grid_;
+  bool has_grid_ = false;
   // What was added since the runs were last put in order: all runs, and where those of each call begin.
   mutable std::vector<Run> runs_, added_runs_;
   mutable std::vector<std::size_t> added_;
 };
 
-// Finds the partition of a variable whose memory order is the order of `view`. Returns false unless `mapping`
-// is a partition and the view permutes groups of its dimensions.
-bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out);
+// Finds the grid of a variable whose memory order is the order of `view`. Returns false unless `mapping`
+// is a grid and the view permutes groups of its dimensions.
+bool ReorderedGrid(const Mapping& mapping, const View& view, Grid* out);
 
 }  // namespace ipu_model
 

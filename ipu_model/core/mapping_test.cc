@@ -22,8 +22,8 @@ std::int64_t Uniform(Random& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-// The definition of a partition, element by element.
-std::vector<unsigned> TilesByDefinition(const Partition& p) {
+// The definition of a grid, element by element.
+std::vector<unsigned> TilesByDefinition(const Grid& p) {
   std::vector<unsigned> tiles(static_cast<std::size_t>(NumElements(p.shape)), 0);
   for (std::int64_t e = 0; e < NumElements(p.shape); ++e) {
     std::int64_t rest = e, sum = p.first_tile;
@@ -42,8 +42,8 @@ std::vector<unsigned> TilesByDefinition(const Partition& p) {
   return tiles;
 }
 
-Partition RandomPartition(Random& random) {
-  Partition p;
+Grid RandomGrid(Random& random) {
+  Grid p;
   const auto rank = Uniform(random, 0, 3);
   for (std::int64_t d = 0; d < rank; ++d) {
     p.shape.push_back(Uniform(random, 1, 8));
@@ -58,7 +58,7 @@ Partition RandomPartition(Random& random) {
 
 Mapping RandomMapping(Random& random, std::int64_t* elements, std::vector<unsigned>* tiles) {
   if (Uniform(random, 0, 2) > 0) {
-    const Partition p = RandomPartition(random);
+    const Grid p = RandomGrid(random);
     *elements = NumElements(p.shape);
     *tiles = TilesByDefinition(p);
     return Mapping(p);
@@ -78,9 +78,9 @@ Mapping RandomMapping(Random& random, std::int64_t* elements, std::vector<unsign
 // A slice, subsample, reversal, permutation or broadcast, or an arbitrary strided view inside the variable.
 View RandomView(Random& random, std::int64_t elements, const Mapping& mapping) {
   View view;
-  if (mapping.partition() != nullptr && Uniform(random, 0, 1) == 0) {
+  if (mapping.grid() != nullptr && Uniform(random, 0, 1) == 0) {
     std::int64_t stride = 1;
-    const Shape& shape = mapping.partition()->shape;
+    const Shape& shape = mapping.grid()->shape;
     for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
       const std::int64_t begin = Uniform(random, 0, shape[d] - 1), step = Uniform(random, 1, 2);
       const std::int64_t extent = Uniform(random, 1, (shape[d] - begin - 1) / step + 1);
@@ -137,40 +137,40 @@ std::int64_t ElementOf(const View& view, const Shape& index) {
 
 TEST(LinearFollowsMapTensorLinearly) {
   // 32 floats need at least 32 per tile, so one tile. 1472 * 32 floats need one tile each.
-  CHECK_EQ(Partition::Linear(32, 32, 2, 1472).num_parts(), 1);
-  CHECK_EQ(Partition::Linear(1472 * 32, 32, 2, 1472).num_parts(), 1472);
+  CHECK_EQ(Grid::Linear(32, 32, 2, 1472).num_parts(), 1);
+  CHECK_EQ(Grid::Linear(1472 * 32, 32, 2, 1472).num_parts(), 1472);
   // 100 floats are 50 grains, on at most 3 tiles of at least 16 grains: ceil(50 / 3) = 17 grains, 3 tiles.
-  const Partition p = Partition::Linear(100, 32, 2, 1472);
+  const Grid p = Grid::Linear(100, 32, 2, 1472);
   CHECK_EQ(p.num_parts(), 3);
   CHECK_EQ(p.Begin(0, 1), 32);
   CHECK_EQ(p.Begin(0, 2), 66);
   CHECK_EQ(p.Begin(0, 3), 100);
   CHECK_EQ(p.LargestPart(0), 34);
-  CHECK_EQ(Partition::Linear(0, 32, 2, 1472).Vertices().size(), 0u);
-  const unsigned first = Partition::Linear(5, 32, 2, 1472, 7).Vertices().at(0).tile;
+  CHECK_EQ(Grid::Linear(0, 32, 2, 1472).Vertices().size(), 0u);
+  const unsigned first = Grid::Linear(5, 32, 2, 1472, 7).Vertices().at(0).tile;
   CHECK_EQ(first, 7u);
 }
 
 TEST(GridNumbersTilesRowMajor) {
-  const std::vector<Vertex> v = Partition::Grid({4, 6}, {2, 3}, 16, 1).Vertices();
+  const std::vector<Vertex> v = Grid::Of({4, 6}, {2, 3}, 16, 1).Vertices();
   CHECK_EQ(v.size(), 6u);
   CHECK_EQ(v[4].tile, 5u);
   CHECK(v[4].box.begin == Shape({2, 2}));
   CHECK(v[4].box.end == Shape({4, 4}));
 }
 
-TEST(ScalarPartitionHasOneVertex) {
-  const std::vector<Vertex> v = Partition::Grid({}, {}, 4, 3).Vertices();
+TEST(ScalarGridHasOneVertex) {
+  const std::vector<Vertex> v = Grid::Of({}, {}, 4, 3).Vertices();
   CHECK_EQ(v.size(), 1u);
   CHECK_EQ(v[0].tile, 3u);
-  CHECK_EQ(Mapping(Partition::Grid({}, {}, 4, 3)).TileOf(0), 3u);
-  CHECK_EQ(Mapping(Partition::Grid({}, {}, 4, 3)).Held(3, View{}, Box{}), 1);
+  CHECK_EQ(Mapping(Grid::Of({}, {}, 4, 3)).TileOf(0), 3u);
+  CHECK_EQ(Mapping(Grid::Of({}, {}, 4, 3)).Held(3, View{}, Box{}), 1);
 }
 
-TEST(PartitionClosedFormsMatchTheirDefinition) {
+TEST(GridClosedFormsMatchTheirDefinition) {
   Random random(1);
   for (int i = 0; i < 2000; ++i) {
-    const Partition p = RandomPartition(random);
+    const Grid p = RandomGrid(random);
     for (int d = 0; d < static_cast<int>(p.shape.size()); ++d) {
       std::int64_t largest = 0;
       for (std::int64_t part = 0; part < p.parts[d]; ++part) {
@@ -273,17 +273,17 @@ TEST(RowsAcrossManyRuns) {
 }
 
 TEST(AlignedViewsGiveOneVertexPerTile) {
-  const Mapping grid(Partition::Grid({64, 48}, {8, 4}, 1472));
+  const Mapping grid(Grid::Of({64, 48}, {8, 4}, 1472));
   const View transposed{0, DType::kF32, 0, {48, 64}, {1, 48}};
   CHECK_EQ(grid.VerticesOver(transposed, 1472).size(), 32u);
-  const Mapping linear(Partition::Linear(64 * 48, 32, 48, 1472));
+  const Mapping linear(Grid::Linear(64 * 48, 32, 48, 1472));
   const View matrix{0, DType::kF32, 0, {64, 48}, {48, 1}};
   CHECK_EQ(linear.VerticesOver(matrix, 1472).size(), 64u);
 }
 
 // Columns are cut into blocks, and within a block: as the operands of products are.
 TEST(ViewsAcrossCutDimensionsGiveOneVertexPerPart) {
-  const Mapping mapping(Partition::Grid({1, 512, 8, 16}, {1, 25, 8, 7}, 1472));
+  const Mapping mapping(Grid::Of({1, 512, 8, 16}, {1, 25, 8, 7}, 1472));
   const std::vector<View> views = {{0, DType::kF32, 0, {512, 128}, {128, 1}},
                                    {0, DType::kF32, 0, {128, 512}, {1, 128}},
                                    {0, DType::kF32, 511 * 128 + 127, {512, 128}, {-128, -1}}};
@@ -293,24 +293,24 @@ TEST(ViewsAcrossCutDimensionsGiveOneVertexPerPart) {
   CHECK(mapping.VerticesOver(columns, 1472).size() <= 25u * 3 * 7);
 }
 
-TEST(ReorderedPartitionsKeepEveryElementOnItsTile) {
+TEST(ReorderedGridsKeepEveryElementOnItsTile) {
   Random random(5);
   int permuted = 0;
   for (int round = 0; round < 500; ++round) {
-    const Partition partition = RandomPartition(random);
-    const std::size_t rank = partition.shape.size();
+    const Grid grid = RandomGrid(random);
+    const std::size_t rank = grid.shape.size();
     std::vector<std::size_t> order(rank);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::shuffle(order.begin(), order.end(), random);
-    const Shape strides = RowMajorStrides(partition.shape);
+    const Shape strides = RowMajorStrides(grid.shape);
     View view{0, DType::kF32, 0, {}, {}};
     for (const std::size_t d : order) {
-      view.shape.push_back(partition.shape[d]);
+      view.shape.push_back(grid.shape[d]);
       view.strides.push_back(strides[d]);
     }
-    Partition reordered;
-    CHECK(ReorderedPartition(Mapping(partition), view, &reordered));
-    const auto tiles = TilesByDefinition(partition), now = TilesByDefinition(reordered);
+    Grid reordered;
+    CHECK(ReorderedGrid(Mapping(grid), view, &reordered));
+    const auto tiles = TilesByDefinition(grid), now = TilesByDefinition(reordered);
     std::int64_t element = 0;
     ForEachIndex(Box::Whole(view.shape), [&](const Shape& index) {
       CHECK_EQ(now[static_cast<std::size_t>(element++)],
@@ -321,33 +321,33 @@ TEST(ReorderedPartitionsKeepEveryElementOnItsTile) {
   CHECK(permuted > 100);
 }
 
-TEST(ReorderedPartitionsOfFactorsAndOfOtherViews) {
+TEST(ReorderedGridsOfFactorsAndOfOtherViews) {
   // A dimension of 12 is cut as [3, 4], and the view's outermost dimension is all of it.
-  const Mapping mapping(Partition::Grid({5, 3, 4}, {1, 3, 2}, 6));
-  Partition reordered;
-  CHECK(ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
+  const Mapping mapping(Grid::Of({5, 3, 4}, {1, 3, 2}, 6));
+  Grid reordered;
+  CHECK(ReorderedGrid(mapping, {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
   CHECK(reordered.shape == (Shape{3, 4, 5}));
   CHECK(reordered.tile_stride == (Shape{2, 1, 6}));
-  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 0, {6, 10}, {1, 6}}, &reordered));
-  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 4}, {1, 12}}, &reordered));
-  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 11, {12, 5}, {-1, 12}}, &reordered));
-  CHECK(!ReorderedPartition(Runs({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
+  CHECK(!ReorderedGrid(mapping, {0, DType::kF32, 0, {6, 10}, {1, 6}}, &reordered));
+  CHECK(!ReorderedGrid(mapping, {0, DType::kF32, 0, {12, 4}, {1, 12}}, &reordered));
+  CHECK(!ReorderedGrid(mapping, {0, DType::kF32, 11, {12, 5}, {-1, 12}}, &reordered));
+  CHECK(!ReorderedGrid(Runs({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
 }
 
 // The groups of a product are two dimensions of its operand, between which the array has another one.
-TEST(ReorderedPartitionsSplitDimensions) {
+TEST(ReorderedGridsSplitDimensions) {
   Random random(9);
   int found = 0;
   for (int round = 0; round < 300; ++round) {
     const Shape shape = {Uniform(random, 1, 6), Uniform(random, 1, 6), Uniform(random, 1, 6)};
     const std::int64_t joined = shape[0] * shape[1];
-    const Partition partition =
-        Partition::Grid({joined, shape[2]}, {Uniform(random, 1, joined), Uniform(random, 1, shape[2])}, 40);
+    const Grid grid =
+        Grid::Of({joined, shape[2]}, {Uniform(random, 1, joined), Uniform(random, 1, shape[2])}, 40);
     const View view{0, DType::kF32, 0, {shape[0], shape[2], shape[1]}, {shape[1] * shape[2], 1, shape[2]}};
-    Partition reordered;
-    if (!ReorderedPartition(Mapping(partition), view, &reordered)) continue;
+    Grid reordered;
+    if (!ReorderedGrid(Mapping(grid), view, &reordered)) continue;
     ++found;
-    const auto tiles = TilesByDefinition(partition), now = TilesByDefinition(reordered);
+    const auto tiles = TilesByDefinition(grid), now = TilesByDefinition(reordered);
     std::int64_t element = 0;
     ForEachIndex(Box::Whole(view.shape), [&](const Shape& index) {
       CHECK_EQ(now[static_cast<std::size_t>(element++)],
@@ -355,16 +355,16 @@ TEST(ReorderedPartitionsSplitDimensions) {
     });
   }
   CHECK(found > 150);
-  const Mapping heads(Partition::Grid({32, 256, 64}, {32, 46, 1}, 1472));
-  Partition reordered;
-  CHECK(ReorderedPartition(heads, {0, DType::kF32, 0, {4, 256, 8, 64}, {131072, 64, 16384, 1}}, &reordered));
+  const Mapping heads(Grid::Of({32, 256, 64}, {32, 46, 1}, 1472));
+  Grid reordered;
+  CHECK(ReorderedGrid(heads, {0, DType::kF32, 0, {4, 256, 8, 64}, {131072, 64, 16384, 1}}, &reordered));
 }
 
 TEST(EqualPlacementsCompareEqual) {
-  const Mapping partition(Partition::Linear(8, 1, 1, 2));
-  CHECK(partition == Runs({{0, 4, 0}, {4, 8, 1}}));
-  CHECK(!(partition == Runs({{0, 5, 0}, {5, 8, 1}})));
-  CHECK(Mapping(Partition::Grid({2, 4}, {2, 1}, 2)) == partition);
+  const Mapping grid(Grid::Linear(8, 1, 1, 2));
+  CHECK(grid == Runs({{0, 4, 0}, {4, 8, 1}}));
+  CHECK(!(grid == Runs({{0, 5, 0}, {5, 8, 1}})));
+  CHECK(Mapping(Grid::Of({2, 4}, {2, 1}, 2)) == grid);
 }
 
 TEST(LaterRunsReplaceEarlierOnes) {
@@ -379,16 +379,16 @@ TEST(LaterRunsReplaceEarlierOnes) {
   CHECK(mapping == Runs({{0, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
   mapping.Overwrite({{2, 4, 4}, {0, 3, 4}, {2, 4, 4}, {3, 4, 5}}, 8);  // of a tensor with aliases
   CHECK(mapping == Runs({{0, 4, 4}, {4, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
-  Mapping partition(Partition::Linear(8, 1, 1, 2));
-  partition.Overwrite({{0, 1, 5}}, 8);
-  CHECK(partition.partition() == nullptr && partition == Runs({{0, 1, 5}, {1, 4, 0}, {4, 8, 1}}));
+  Mapping grid(Grid::Linear(8, 1, 1, 2));
+  grid.Overwrite({{0, 1, 5}}, 8);
+  CHECK(grid.grid() == nullptr && grid == Runs({{0, 1, 5}, {1, 4, 0}, {4, 8, 1}}));
 }
 
 TEST(WrongMappingsAreRefused) {
   CHECK_THROWS(std::invalid_argument, Runs({{0, 4, 0}, {3, 8, 1}}));
-  CHECK_THROWS(std::invalid_argument, Mapping(Partition{{4}, {0}, {1}, {1}, 0, 1}));
+  CHECK_THROWS(std::invalid_argument, Mapping(Grid{{4}, {0}, {1}, {1}, 0, 1}));
   CHECK_THROWS(std::out_of_range, Runs({{0, 4, 0}}).TileOf(4));
-  CHECK_THROWS(std::out_of_range, Mapping(Partition::Linear(4, 1, 1, 2)).TileOf(4));
+  CHECK_THROWS(std::out_of_range, Mapping(Grid::Linear(4, 1, 1, 2)).TileOf(4));
   const View view{0, DType::kF32, 0, {4}, {1}};
   CHECK_THROWS(std::out_of_range, Runs({{0, 4, 9}}).VerticesOver(view, 4));
 }

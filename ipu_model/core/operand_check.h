@@ -32,11 +32,11 @@ inline bool IsModest(std::initializer_list<std::int64_t> factors) {
   return product < 1e17;
 }
 
-// A partition of work among the tiles that there are, in a number of parts that can be listed.
-inline bool IsSplitOf(const Partition& partition, const Shape& shape, unsigned num_tiles) {
+// A grid of work among the tiles that there are, in a number of parts that can be listed.
+inline bool IsSplitOf(const Grid& grid, const Shape& shape, unsigned num_tiles) {
   double parts = 1;
-  for (const std::int64_t p : partition.parts) parts *= static_cast<double>(p);
-  return partition.shape == shape && partition.num_tiles <= num_tiles &&
+  for (const std::int64_t p : grid.parts) parts *= static_cast<double>(p);
+  return grid.shape == shape && grid.num_tiles <= num_tiles &&
          parts <= 1024.0 * static_cast<double>(num_tiles);
 }
 

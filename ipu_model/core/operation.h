@@ -41,7 +41,7 @@ struct OperandRef {
 // A tensor that is only live between supersteps of one operation, such as partial sums.
 struct Temporary {
   DType type;
-  Partition placement;  // placement.shape is the tensor's shape
+  Grid placement;  // placement.shape is the tensor's shape
 };
 
 // One codelet, its operands, and the vertices, with the part of the iteration space that each computes.

@@ -42,7 +42,7 @@ void Writer::Write(const View& value) {
   Write(value.strides);
 }
 
-void Writer::Write(const Partition& value) {
+void Writer::Write(const Grid& value) {
   Write(value.shape);
   Write(value.parts);
   Write(value.grain);
@@ -58,9 +58,9 @@ void Writer::Write(const Run& value) {
 }
 
 void Writer::Write(const Mapping& value, std::int64_t num_elements) {
-  Write(value.partition() != nullptr);
-  if (value.partition() != nullptr) {
-    Write(*value.partition());
+  Write(value.grid() != nullptr);
+  if (value.grid() != nullptr) {
+    Write(*value.grid());
     return;
   }
   std::vector<Run> runs;
@@ -149,7 +149,7 @@ void Reader::ReadInto(View* out) {
   }
 }
 
-void Reader::ReadInto(Partition* out) {
+void Reader::ReadInto(Grid* out) {
   out->shape = Read<Shape>();
   out->parts = Read<Shape>();
   out->grain = Read<Shape>();
@@ -159,7 +159,7 @@ void Reader::ReadInto(Partition* out) {
   const std::size_t rank = out->shape.size();
   bool ok = rank <= static_cast<std::size_t>(kMaxRank) && out->parts.size() == rank &&
             out->grain.size() == rank && out->tile_stride.size() == rank && out->num_tiles > 0;
-  // What Partition computes from these numbers stays below 2^62.
+  // What Grid computes from these numbers stays below 2^62.
   double elements = 1, parts = 1, tiles = static_cast<double>(out->first_tile);
   for (std::size_t d = 0; ok && d < rank; ++d) {
     ok = out->shape[d] >= 0 && out->parts[d] > 0 && out->grain[d] > 0 && out->tile_stride[d] >= 0;
@@ -169,7 +169,7 @@ void Reader::ReadInto(Partition* out) {
     parts *= count;
     tiles += static_cast<double>(out->tile_stride[d]) * count;
   }
-  if (!ok || elements > 4e18 || parts > 4e9 || tiles > 4e18) Fail("a partition is invalid");
+  if (!ok || elements > 4e18 || parts > 4e9 || tiles > 4e18) Fail("a grid is invalid");
 }
 
 void Reader::ReadInto(Run* out) {
@@ -180,10 +180,10 @@ void Reader::ReadInto(Run* out) {
 
 Mapping Reader::ReadMapping(std::int64_t num_elements) {
   if (Read<bool>()) {
-    auto partition = Read<Partition>();
-    if (NumElements(partition.shape) != num_elements)
+    auto grid = Read<Grid>();
+    if (NumElements(grid.shape) != num_elements)
       Fail("a tile mapping does not have the size of its variable");
-    return Mapping(std::move(partition));
+    return Mapping(std::move(grid));
   }
   auto runs = Read<std::vector<Run>>();
   std::int64_t end = 0;

@@ -39,7 +39,7 @@ class Writer {
   void Write(const char* value) { Write(std::string_view(value)); }
   void Write(const Box& value);
   void Write(const View& value);
-  void Write(const Partition& value);
+  void Write(const Grid& value);
   void Write(const Run& value);
   void Write(const Mapping& value, std::int64_t num_elements);
   void Write(const Expression& value);
@@ -107,7 +107,7 @@ class Reader {
   void ReadInto(std::string* out);
   void ReadInto(Box* out);
   void ReadInto(View* out);
-  void ReadInto(Partition* out);
+  void ReadInto(Grid* out);
   void ReadInto(Run* out);
   void ReadInto(Expression* out);
   void ReadInto(Instruction* out);

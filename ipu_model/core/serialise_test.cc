@@ -36,10 +36,10 @@ TEST(ValuesComeBack) {
   w.Write(true);
   w.Write(Colour::kBlue);
   w.Write(View{7, DType::kBF16, 3, {2, 0}, {-5, 1}});
-  const Partition partition = Partition::Grid({10, 6}, {5, 2}, 16, 3);
-  w.Write(partition);
+  const Grid grid = Grid::Of({10, 6}, {5, 2}, 16, 3);
+  w.Write(grid);
   w.Write(Box{{1, 2}, {3, 4}});
-  w.Write(Mapping(partition), 60);
+  w.Write(Mapping(grid), 60);
   w.Write(Mapping(std::vector<Run>{{0, 4, 1}, {6, 8, 0}}), 8);
   w.Write(Mapping(), 8);
   Expression e;
@@ -66,11 +66,11 @@ TEST(ValuesComeBack) {
   const auto view = r.Read<View>();
   CHECK(view.variable == 7 && view.type == DType::kBF16 && view.offset == 3);
   CHECK((view.shape == Shape{2, 0}) && (view.strides == Shape{-5, 1}));
-  const auto p = r.Read<Partition>();
-  CHECK(p.shape == partition.shape && p.parts == partition.parts && p.grain == partition.grain);
-  CHECK(p.tile_stride == partition.tile_stride && p.first_tile == 3 && p.num_tiles == 16);
+  const auto p = r.Read<Grid>();
+  CHECK(p.shape == grid.shape && p.parts == grid.parts && p.grain == grid.grain);
+  CHECK(p.tile_stride == grid.tile_stride && p.first_tile == 3 && p.num_tiles == 16);
   CHECK((r.Read<Box>().end == Shape{3, 4}));
-  CHECK(r.ReadMapping(60) == Mapping(partition));
+  CHECK(r.ReadMapping(60) == Mapping(grid));
   CHECK(r.ReadMapping(8) == Mapping(std::vector<Run>{{0, 4, 1}, {6, 8, 0}}));
   CHECK(r.ReadMapping(8).empty());
   const auto back = r.Read<Expression>();
@@ -99,22 +99,22 @@ TEST(ValuesOutOfRangeAreRefused) {
   CHECK_THROWS(SerialiseError, Reader(std::string(20, '\xff')).Read<std::int64_t>());
 }
 
-TEST(PartitionsWithoutRoomToComputeAreRefused) {
-  const auto read = [](const Partition& partition) {
+TEST(GridsWithoutRoomToComputeAreRefused) {
+  const auto read = [](const Grid& grid) {
     Writer w;
-    w.Write(partition);
-    return Reader(w.data()).Read<Partition>();
+    w.Write(grid);
+    return Reader(w.data()).Read<Grid>();
   };
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
-  const Partition good = {{kMany}, {1 << 10}, {4}, {1}, 3, 16};
+  const Grid good = {{kMany}, {1 << 10}, {4}, {1}, 3, 16};
   CHECK(read(good) == good);
-  Partition parts = good, grain = good, stride = good, empty = good;
+  Grid parts = good, grain = good, stride = good, empty = good;
   parts.parts = {std::int64_t{1} << 30};
   grain.grain = {std::numeric_limits<std::int64_t>::max()};
   stride.tile_stride = {std::int64_t{1} << 53};
   empty.shape = {kMany, kMany, 0};
   empty.parts = empty.grain = empty.tile_stride = {1, 1, 1};
-  for (const Partition& bad : {parts, grain, stride, empty}) CHECK_THROWS(SerialiseError, read(bad));
+  for (const Grid& bad : {parts, grain, stride, empty}) CHECK_THROWS(SerialiseError, read(bad));
 }
 
 TEST(LongLengthsAllocateNothing) {
@@ -138,7 +138,7 @@ TEST(RandomBytesNeverCrash) {
     std::string bytes(rng() % 60, '\0');
     for (char& c : bytes) c = static_cast<char>(rng() % 3 == 0 ? rng() : rng() % 8);
     attempt([&] { Reader(bytes).Read<View>(); });
-    attempt([&] { Reader(bytes).Read<Partition>(); });
+    attempt([&] { Reader(bytes).Read<Grid>(); });
     attempt([&] { Reader(bytes).Read<Expression>(); });
     attempt([&] { Reader(bytes).ReadMapping(12); });
     attempt([&] { Reader(bytes).Read<std::vector<std::string>>(); });

@@ -1,4 +1,4 @@
-// Strided element sets in the coordinates of a partition: the arithmetic behind Mapping and HeldCounter.
+// Strided element sets in the coordinates of a grid: the arithmetic behind Mapping and HeldCounter.
 #ifndef IPU_MODEL_CORE_STRIDED_SET_H_
 #define IPU_MODEL_CORE_STRIDED_SET_H_
 
@@ -91,7 +91,7 @@ bool ForEachRunOfSet(const StridedSet& set, std::int64_t most, F&& f) {
   }
 }
 
-// One digit of a nested strided sum, in the coordinate of its partition dimension.
+// One digit of a nested strided sum, in the coordinate of its grid dimension.
 struct Digit {
   std::int64_t extent, step;
   int source;  // index into StridedSet::dims
@@ -167,26 +167,26 @@ inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base
   partial(full_last + 1, last);
 }
 
-// A strided set in the coordinates of a partition. Adjacent dimensions of the partition over which one
+// A strided set in the coordinates of a grid. Adjacent dimensions of the grid over which one
 // dimension of the set runs form one group, with one coordinate; the other groups are single dimensions. So
 // the set is a product over the groups.
 struct Aligned {
   int rank = 0;                       // number of groups
-  int first_dim[kMaxRank + 1];        // dimensions of the partition, by group
+  int first_dim[kMaxRank + 1];        // dimensions of the grid, by group
   std::int64_t coordinate[kMaxRank];  // of the base element, by group
   Digit digits[kMaxRank];             // by group
   int first_digit[kMaxRank + 1];
 };
 
-inline void Align(const Partition& partition, const StridedSet& set, Aligned* out) {
-  const int rank = static_cast<int>(partition.shape.size());
+inline void Align(const Grid& grid, const StridedSet& set, Aligned* out) {
+  const int rank = static_cast<int>(grid.shape.size());
   std::int64_t stride[kMaxRank + 1], length[kMaxRank];  // by group
   stride[rank] = 1;
   for (int k = rank; k-- > 0;) {
     out->first_dim[k] = k;
-    length[k] = partition.shape[k];
+    length[k] = grid.shape[k];
     stride[k] = stride[k + 1];
-    if (k + 1 < rank) stride[k] *= partition.shape[k + 1];
+    if (k + 1 < rank) stride[k] *= grid.shape[k + 1];
   }
   out->first_dim[rank] = rank;
   out->rank = rank;
@@ -234,10 +234,10 @@ inline void Align(const Partition& partition, const StridedSet& set, Aligned* ou
   out->first_digit[out->rank] = n;
 }
 
-// Appends where each part of a dimension begins, and where the last one ends: as Partition::Begin, without a
+// Appends where each part of a dimension begins, and where the last one ends: as Grid::Begin, without a
 // division for every part.
-inline void AppendBegins(const Partition& partition, std::size_t dim, std::vector<std::int64_t>* out) {
-  const std::int64_t parts = partition.parts[dim], shape = partition.shape[dim], grain = partition.grain[dim];
+inline void AppendBegins(const Grid& grid, std::size_t dim, std::vector<std::int64_t>* out) {
+  const std::int64_t parts = grid.parts[dim], shape = grid.shape[dim], grain = grid.grain[dim];
   const std::int64_t grains = CeilDivide(shape, grain), quotient = grains / parts, rest = grains % parts;
   out->reserve(out->size() + static_cast<std::size_t>(parts) + 1);
   std::int64_t begin = 0, remainder = 0;  // part * grains = begin * parts + remainder
@@ -287,64 +287,63 @@ void ForEachRunOfBox(const Shape& shape, int first, int last, const std::int64_t
   }
 }
 
-// The same for one part of a partition.
+// The same for one part of a grid.
 template <typename F>
-void ForEachRunOfPart(const Partition& partition, int first, int last, const std::int64_t* part, F&& f) {
+void ForEachRunOfPart(const Grid& grid, int first, int last, const std::int64_t* part, F&& f) {
   std::int64_t begin[kMaxRank], end[kMaxRank];
   for (int d = first; d < last; ++d) {
-    begin[d] = partition.Begin(d, part[d]);
-    end[d] = partition.Begin(d, part[d] + 1);
+    begin[d] = grid.Begin(d, part[d]);
+    end[d] = grid.Begin(d, part[d] + 1);
   }
-  ForEachRunOfBox(partition.shape, first, last, begin, end, f);
+  ForEachRunOfBox(grid.shape, first, last, begin, end, f);
 }
 
 // Calls f(part indices) for every part on `tile`.
 template <typename F>
-void ForEachPartOn(const Partition& partition, unsigned tile, F&& f) {
-  if (tile >= partition.num_tiles) return;
-  const int rank = static_cast<int>(partition.parts.size());
+void ForEachPartOn(const Grid& grid, unsigned tile, F&& f) {
+  if (tile >= grid.num_tiles) return;
+  const int rank = static_cast<int>(grid.parts.size());
   int order[kMaxRank], moving = 0, still = 0, still_dims[kMaxRank];
   std::int64_t part[kMaxRank] = {};
   for (int d = 0; d < rank; ++d) {
-    if (partition.parts[d] == 1) continue;
-    if (partition.tile_stride[d] != 0) {
+    if (grid.parts[d] == 1) continue;
+    if (grid.tile_stride[d] != 0) {
       order[moving++] = d;
     } else {
       still_dims[still++] = d;
     }
   }
-  std::sort(order, order + moving,
-            [&](int a, int b) { return partition.tile_stride[a] > partition.tile_stride[b]; });
+  std::sort(order, order + moving, [&](int a, int b) { return grid.tile_stride[a] > grid.tile_stride[b]; });
   // Mixed-radix tile numbers can be decoded greedily if each stride exceeds the sum that the smaller ones
   // reach.
   std::int64_t reach = 0;
   bool nested = true;
   for (int i = moving - 1; i >= 0; --i) {
-    const std::int64_t stride = partition.tile_stride[order[i]];
+    const std::int64_t stride = grid.tile_stride[order[i]];
     nested = nested && stride > reach;
-    reach += (partition.parts[order[i]] - 1) * stride;
+    reach += (grid.parts[order[i]] - 1) * stride;
   }
   const auto over_still = [&] {
     while (true) {
       f(static_cast<const std::int64_t*>(part));
       int i = still - 1;
       for (; i >= 0; --i) {
-        if (++part[still_dims[i]] < partition.parts[still_dims[i]]) break;
+        if (++part[still_dims[i]] < grid.parts[still_dims[i]]) break;
         part[still_dims[i]] = 0;
       }
       if (i < 0) return;
     }
   };
-  const std::int64_t tiles = partition.num_tiles;
+  const std::int64_t tiles = grid.num_tiles;
   if (nested) {
-    std::int64_t start = (static_cast<std::int64_t>(tile) - partition.first_tile % tiles + tiles) % tiles;
+    std::int64_t start = (static_cast<std::int64_t>(tile) - grid.first_tile % tiles + tiles) % tiles;
     for (; start <= reach; start += tiles) {
       std::int64_t rest = start;
       bool found = true;
       for (int i = 0; i < moving && found; ++i) {
         const int d = order[i];
-        part[d] = std::min(rest / partition.tile_stride[d], partition.parts[d] - 1);
-        rest -= part[d] * partition.tile_stride[d];
+        part[d] = std::min(rest / grid.tile_stride[d], grid.parts[d] - 1);
+        rest -= part[d] * grid.tile_stride[d];
       }
       if (rest != 0) found = false;
       if (found) over_still();
@@ -353,14 +352,14 @@ void ForEachPartOn(const Partition& partition, unsigned tile, F&& f) {
   }
   for (int d = 0; d < rank; ++d) part[d] = 0;
   while (true) {
-    std::int64_t sum = partition.first_tile;
-    for (int d = 0; d < rank; ++d) sum += part[d] * partition.tile_stride[d];
+    std::int64_t sum = grid.first_tile;
+    for (int d = 0; d < rank; ++d) sum += part[d] * grid.tile_stride[d];
     if (static_cast<unsigned>(((sum % tiles) + tiles) % tiles) == tile) {
       f(static_cast<const std::int64_t*>(part));
     }
     int d = rank - 1;
     for (; d >= 0; --d) {
-      if (++part[d] < partition.parts[d]) break;
+      if (++part[d] < grid.parts[d]) break;
       part[d] = 0;
     }
     if (d < 0) return;

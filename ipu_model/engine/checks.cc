@@ -53,14 +53,14 @@ class Checker {
     if (mapping.empty()) {
       Fail(variable, user, "none of its elements is mapped to a tile; call Graph::setTileMapping");
     }
-    const Partition* partition = mapping.partition();
-    if (partition != nullptr && NumElements(partition->shape) != variable.num_elements) {
+    const Grid* grid = mapping.grid();
+    if (grid != nullptr && NumElements(grid->shape) != variable.num_elements) {
       Fail(variable, user,
-           "its mapping is for " + std::to_string(NumElements(partition->shape)) + " elements, not " +
+           "its mapping is for " + std::to_string(NumElements(grid->shape)) + " elements, not " +
                std::to_string(variable.num_elements));
     }
-    // A partition covers each element once, on tiles below its own number of tiles.
-    if (partition != nullptr && partition->num_tiles <= num_tiles) return;
+    // A grid covers each element once, on tiles below its own number of tiles.
+    if (grid != nullptr && grid->num_tiles <= num_tiles) return;
     std::int64_t next = 0;
     mapping.ForEachRun(0, variable.num_elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
       if (begin != next) FailUnmapped(variable, user, next, begin);

@@ -401,16 +401,16 @@ TEST(ChecksNameTheVariable) {
     return MessageOf([&] { CheckProgram(*b.program); });
   };
   using Runs = std::vector<ipu_model::Run>;
-  CHECK_EQ(message_for(Mapping(Partition::Grid({8}, {4}, 4)), 8), "");
-  CHECK_EQ(message_for(Mapping(Partition::Grid({2, 4}, {2, 2}, 2)), 8), "");
+  CHECK_EQ(message_for(Mapping(Grid::Of({8}, {4}, 4)), 8), "");
+  CHECK_EQ(message_for(Mapping(Grid::Of({2, 4}, {2, 2}, 2)), 8), "");
   CHECK(Contains(message_for(Mapping(), 8), "variable 'v'"));
   CHECK(
       Contains(message_for(Mapping(Runs{{0, 3, 0}, {5, 8, 1}}), 8), "elements [3, 5) are mapped to no tile"));
   CHECK(Contains(message_for(Mapping(Runs{{0, 7, 0}}), 8), "elements [7, 8) are mapped to no tile"));
   CHECK(Contains(message_for(Mapping(Runs{{0, 4, 0}, {4, 8, 4}}), 8), "element 4 is mapped to tile 4"));
-  CHECK(Contains(message_for(Mapping(Partition::Grid({8}, {8}, 8)), 8), "of a target with 4 tiles"));
-  CHECK(Contains(message_for(Mapping(Partition::Grid({9}, {4}, 4)), 8), "for 9 elements"));
-  CHECK(Contains(message_for(Mapping(Partition::Grid({8}, {4}, 4)), 9), "elements 0 to 8 of variable 'v'"));
+  CHECK(Contains(message_for(Mapping(Grid::Of({8}, {8}, 8)), 8), "of a target with 4 tiles"));
+  CHECK(Contains(message_for(Mapping(Grid::Of({9}, {4}, 4)), 8), "for 9 elements"));
+  CHECK(Contains(message_for(Mapping(Grid::Of({8}, {4}, 4)), 9), "elements 0 to 8 of variable 'v'"));
 }
 
 int main() { return jax_ipu::testing::RunTests(); }

@@ -25,10 +25,10 @@ std::uint64_t HashOf(const View& view, const Box& box) {
 
 // An upper bound of the elements of a variable on any tile.
 std::int64_t MostOnTile(const Mapping& mapping, std::int64_t all) {
-  const Partition* partition = mapping.partition();
-  if (partition == nullptr) return all;
-  std::int64_t most = (partition->num_parts() + partition->num_tiles - 1) / partition->num_tiles;
-  for (int d = 0; d < static_cast<int>(partition->shape.size()); ++d) most *= partition->LargestPart(d);
+  const Grid* grid = mapping.grid();
+  if (grid == nullptr) return all;
+  std::int64_t most = (grid->num_parts() + grid->num_tiles - 1) / grid->num_tiles;
+  for (int d = 0; d < static_cast<int>(grid->shape.size()); ++d) most *= grid->LargestPart(d);
   return most;
 }
 

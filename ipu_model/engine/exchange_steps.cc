@@ -22,8 +22,7 @@ bool SameElements(const View& a, const View& b) {
 
 // May return false for equal placements with different descriptions.
 bool SamePlacement(const Mapping& a, const Mapping& b) {
-  return &a == &b ||
-         (a.partition() != nullptr && b.partition() != nullptr && *a.partition() == *b.partition());
+  return &a == &b || (a.grid() != nullptr && b.grid() != nullptr && *a.grid() == *b.grid());
 }
 
 std::size_t HashOfExtents(const Box& box) {

@@ -106,9 +106,9 @@ TEST(AddsAcrossDifferentMappings) {
 
 TEST(TransposedAndBroadcastOperands) {
   Builder b(8);
-  const View x = b.Add("x", {4, 6}, Mapping(Partition::Grid({4, 6}, {2, 3}, 8)));
+  const View x = b.Add("x", {4, 6}, Mapping(Grid::Of({4, 6}, {2, 3}, 8)));
   const View y = b.Split("y", 6, 4);
-  const View z = b.Add("z", {6, 4}, Mapping(Partition::Grid({24}, {7}, 8)));
+  const View z = b.Add("z", {6, 4}, Mapping(Grid::Of({24}, {7}, 8)));
   View xt = x, yb = y;
   xt.shape = {6, 4};
   xt.strides = {1, 6};
@@ -136,7 +136,7 @@ TEST(AllReadsHappenBeforeAllWrites) {
   for (int i = 0; i < 10; ++i) CHECK_EQ(out[static_cast<std::size_t>(i)], 9 - i);
 }
 
-TEST(TemporariesLiveWhereTheirPartitionSays) {
+TEST(TemporariesLiveWhereTheirGridSays) {
   Builder b(4);
   const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<Run>{{0, 1, 3}}));
   b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});

@@ -68,7 +68,7 @@ View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug
   return view;
 }
 
-poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Partition& otherwise,
+poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Grid& otherwise,
                              const std::string& name) {
   const Variable& variable = graph.impl().variables[like.variable];
   // The view has the same elements in the same order, so the mapping carries over.

@@ -27,8 +27,8 @@ std::vector<std::int64_t> MemoryOrder(const View& view);
 View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug_context);
 
 // Returns a new tensor of the shape of `like`. It has the mapping of like's variable if `like` is the whole
-// variable in order, and otherwise the partition `otherwise`.
-poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Partition& otherwise,
+// variable in order, and otherwise the grid `otherwise`.
+poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Grid& otherwise,
                              const std::string& name);
 
 void WriteWindowDims(Writer& writer, const WindowDims& dims);

@@ -151,11 +151,11 @@ inline poplar::Tensor RandomlyCut(poplar::Graph& graph, DType type, const Shape&
   std::vector<unsigned> order(shape.size());
   std::iota(order.begin(), order.end(), 0u);
   std::shuffle(order.begin(), order.end(), random);
-  Partition partition;
+  Grid grid;
   const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t grain) {
-    partition.shape.push_back(extent);
-    partition.parts.push_back(parts);
-    partition.grain.push_back(grain);
+    grid.shape.push_back(extent);
+    grid.parts.push_back(parts);
+    grid.grain.push_back(grain);
   };
   std::vector<std::size_t> stored;
   for (const unsigned d : order) {
@@ -169,19 +169,19 @@ inline poplar::Tensor RandomlyCut(poplar::Graph& graph, DType type, const Shape&
       add(extent, 1 + below(std::max<std::int64_t>(1, extent)), 1 + below(2));
     }
   }
-  std::vector<std::size_t> by_stride(partition.parts.size());
+  std::vector<std::size_t> by_stride(grid.parts.size());
   std::iota(by_stride.begin(), by_stride.end(), std::size_t{0});
   std::shuffle(by_stride.begin(), by_stride.end(), random);
-  partition.tile_stride.assign(partition.parts.size(), 1);
+  grid.tile_stride.assign(grid.parts.size(), 1);
   std::int64_t stride = 1;
   for (const std::size_t d : by_stride) {
-    partition.tile_stride[d] = stride;
-    stride *= partition.parts[d];
+    grid.tile_stride[d] = stride;
+    stride *= grid.parts[d];
   }
-  partition.first_tile = static_cast<unsigned>(below(tiles));
-  partition.num_tiles = static_cast<unsigned>(tiles);
+  grid.first_tile = static_cast<unsigned>(below(tiles));
+  grid.num_tiles = static_cast<unsigned>(tiles);
   const Shape memory(stored.begin(), stored.end());
-  const poplar::Tensor t = NewTensor(graph, type, memory, Mapping(partition), "cut");
+  const poplar::Tensor t = NewTensor(graph, type, memory, Mapping(grid), "cut");
   std::vector<unsigned> back(shape.size());
   for (unsigned d = 0; d < order.size(); ++d) back[order[d]] = d;
   return shape.empty() ? t : t.dimShuffle(back);

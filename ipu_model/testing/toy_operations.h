@@ -87,8 +87,8 @@ inline std::unique_ptr<Operation> Sum(View in, View out, std::int64_t parts) {
       "toy::sum", std::vector<View>{std::move(in)}, std::vector<View>{std::move(out)},
       [parts](const Toy& op, const DeviceContext& context) {
         const std::int64_t n = op.inputs[0].shape.at(0);
-        const Partition split = Partition::Grid({n}, {parts}, context.num_tiles());
-        const Partition partials = Partition::Grid({parts}, {parts}, context.num_tiles());
+        const Grid split = Grid::Of({n}, {parts}, context.num_tiles());
+        const Grid partials = Grid::Of({parts}, {parts}, context.num_tiles());
         const auto sum = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
                             const std::vector<HostTensor>& writes) {
           std::int32_t total = 0;
@@ -150,7 +150,7 @@ class Builder {
   }
   // Returns a view of a new variable on `parts` tiles, from tile 0 on.
   View Split(const std::string& name, std::int64_t n, std::int64_t parts) {
-    return Add(name, {n}, Mapping(Partition::Grid({n}, {parts}, program->target.getNumTiles())));
+    return Add(name, {n}, Mapping(Grid::Of({n}, {parts}, program->target.getNumTiles())));
   }
   View Constant(const std::string& name, const std::vector<std::int32_t>& values, unsigned tile) {
     const auto n = static_cast<std::int64_t>(values.size());

@@ -21,9 +21,9 @@ namespace {
 using ipu_model::CollectivePattern;
 using ipu_model::DType;
 using ipu_model::Expression;
+using ipu_model::Grid;
 using ipu_model::Instruction;
 using ipu_model::LinkMethod;
-using ipu_model::Partition;
 using ipu_model::ScalarOp;
 using poplar::DebugContext;
 using poplar::Graph;
@@ -75,9 +75,9 @@ void CheckDimension(const Tensor& data, std::size_t dimension, std::size_t parts
 // Maps all pieces to the tiles in the same way, so that the elements to be reduced are on the same tile.
 ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pieces, std::int64_t elements) {
   const poplar::Target& target = graph.getTarget();
-  Partition mapping =
-      Partition::Linear(elements, std::max<std::int64_t>(1, 128 / static_cast<std::int64_t>(SizeOf(type))),
-                        target.model().VectorWidth(type), target.getNumTiles());
+  ipu_model::Grid mapping = ipu_model::Grid::Linear(
+      elements, std::max<std::int64_t>(1, 128 / static_cast<std::int64_t>(SizeOf(type))),
+      target.model().VectorWidth(type), target.getNumTiles());
   mapping.shape.insert(mapping.shape.begin(), pieces);
   mapping.parts.insert(mapping.parts.begin(), 1);
   mapping.grain.insert(mapping.grain.begin(), 1);

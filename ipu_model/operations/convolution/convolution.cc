@@ -20,7 +20,7 @@
 #include "poplar/exceptions.hpp"
 
 struct hlo::ConvolutionPlans::Splits {
-  std::map<std::string, ipu_model::Partition> by_problem;
+  std::map<std::string, ipu_model::Grid> by_problem;
 };
 
 namespace ipu_model {
@@ -65,7 +65,7 @@ void CheckTypes(DType lhs, DType rhs, DType out);
 // inputs: lhs, rhs; outputs: the result.
 class ConvolutionOperation : public Operation, public LimitsBuffers {
  public:
-  ConvolutionOperation(const ConvolutionGeometry& geometry, Partition split, std::int64_t half_step,
+  ConvolutionOperation(const ConvolutionGeometry& geometry, Grid split, std::int64_t half_step,
                        std::int64_t buffer_limit)
       : geometry_(geometry), split_(std::move(split)), half_step_(half_step) {
     limit_ = buffer_limit;
@@ -127,7 +127,7 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
   }
 
   ConvolutionGeometry geometry_;
-  Partition split_;
+  Grid split_;
   std::int64_t half_step_;  // as in ConvolutionProblem
 };
 
@@ -260,8 +260,8 @@ std::string KeyOf(const poplar::Target& target, const ConvolutionProblem& proble
 }
 
 // Chooses the split, and sets the problem's half step.
-Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem, const poplar::OptionFlags& flags,
-                   hlo::ConvolutionPlans* plans) {
+Grid SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem, const poplar::OptionFlags& flags,
+              hlo::ConvolutionPlans* plans) {
   const Options options = ParseOptions(flags);
   const poplar::Target& device = graph.getTarget();
   const TargetModel& target = device.model();
@@ -275,7 +275,7 @@ Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem, cons
     const auto known = splits.find(key);
     return known != splits.end() ? known->second : splits.emplace(std::move(key), choose()).first->second;
   };
-  Partition split = plans == nullptr ? choose() : find();
+  Grid split = plans == nullptr ? choose() : find();
   if (!UsesMatrixUnit(problem, split, target)) problem.half_step = 0;
   return split;
 }
@@ -290,7 +290,7 @@ std::int64_t StepBytesFor(const poplar::Target& target, const poplar::OptionFlag
 
 std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
   const ConvolutionGeometry geometry = ReadGeometry(reader);
-  auto split = reader.Read<Partition>();
+  auto split = reader.Read<Grid>();
   const std::int64_t half_step = reader.ReadInteger(0, 512);
   return std::make_unique<ConvolutionOperation>(
       geometry, std::move(split), half_step, reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max()));
@@ -354,7 +354,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   CheckTypes(in_type, rhs_type, params.outputType.id());
   ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
   CheckLayout(outputLayout, problem.out.size());
-  Partition split = SplitFor(graph, problem, options, plans);
+  ipu_model::Grid split = SplitFor(graph, problem, options, plans);
   const std::string& name = debugContext.getPathName();
   const poplar::Target& target = graph.getTarget();
   const bool like = outputMappingLike.valid();
@@ -388,7 +388,7 @@ poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& 
                                       const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.lhs.size());
-  const Partition split = SplitFor(graph, problem, options, plans);
+  const ipu_model::Grid split = SplitFor(graph, problem, options, plans);
   Mapping mapping = ConvolutionInputMapping(problem, split, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.lhs, layout, std::move(mapping), debugContext.getPathName());
 }
@@ -402,7 +402,7 @@ poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type
                                         const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.rhs.size());
-  const Partition split = SplitFor(graph, problem, options, plans);
+  const ipu_model::Grid split = SplitFor(graph, problem, options, plans);
   Mapping mapping = ConvolutionWeightsMapping(problem, split, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.rhs, layout, std::move(mapping), debugContext.getPathName());
 }

@@ -14,7 +14,7 @@
 namespace ipu_model {
 namespace {
 
-std::int64_t LargestPart(const Partition& placement) {
+std::int64_t LargestPart(const Grid& placement) {
   std::int64_t elements = 1;
   for (std::size_t d = 0; d < placement.shape.size(); ++d)
     elements *= placement.LargestPart(static_cast<int>(d));
@@ -23,9 +23,9 @@ std::int64_t LargestPart(const Partition& placement) {
 
 // Maps memory dimensions in the order `layout` to the parts of iteration dimensions `space_dim` (-1: not
 // split).
-Partition Placement(const Partition& split, const Shape& shape, const std::vector<int>& space_dim,
-                    const Shape& layout) {
-  Partition placement;
+Grid Placement(const Grid& split, const Shape& shape, const std::vector<int>& space_dim,
+               const Shape& layout) {
+  Grid placement;
   placement.first_tile = split.first_tile;
   placement.num_tiles = split.num_tiles;
   for (std::int64_t dim : layout) {
@@ -40,11 +40,10 @@ Partition Placement(const Partition& split, const Shape& shape, const std::vecto
 }
 
 // Returns one box per tile: dimensions are split from major to minor in memory order, in whole vectors.
-Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width,
-                       unsigned num_tiles) {
+Grid SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width, unsigned num_tiles) {
   Shape memory;
   for (std::int64_t d : layout) memory.push_back(shape[static_cast<std::size_t>(d)]);
-  Partition placement = Partition::Grid(memory, Shape(memory.size(), 1), num_tiles);
+  Grid placement = Grid::Of(memory, Shape(memory.size(), 1), num_tiles);
   if (!memory.empty()) placement.grain.back() = vector_width;
   std::int64_t left = num_tiles;
   for (std::size_t d = 0; d < memory.size(); ++d) {
@@ -57,8 +56,7 @@ Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vec
 
 // Splits a dimension over the parts of `space_dim`, which would otherwise hold copies: one that is not yet
 // split, or else one whose parts lie so far apart that the tiles between them are those of the copies.
-void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vector_width,
-                Partition* placement) {
+void SpreadOver(const Grid& split, std::size_t space_dim, std::int64_t vector_width, Grid* placement) {
   const std::int64_t copies = split.parts[space_dim], stride = split.tile_stride[space_dim];
   if (copies <= 1) return;
   const std::size_t rank = placement->shape.size();
@@ -85,21 +83,21 @@ void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vect
 
 // An operand that several tiles use is exchanged in any case. If `placement` would put it on few tiles, where
 // it would take much memory and elementwise operations on it much time, it is spread evenly.
-Mapping SharedOperand(Partition placement, std::int64_t users, Partition even) {
+Mapping SharedOperand(Grid placement, std::int64_t users, Grid even) {
   if (users > 1 && LargestPart(placement) > LargestPart(even)) return Mapping(std::move(even));
   return Mapping(std::move(placement));
 }
 
 }  // namespace
 
-Mapping ConvolutionInputMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
+Mapping ConvolutionInputMapping(const ConvolutionProblem& p, const Grid& split, const Shape& layout,
                                 const TargetModel& target) {
   if (NumElements(p.lhs) == 0) return {};
   std::vector<int> dims(p.lhs.size(), -1);
   if (p.geometry.batch_groups == 1) dims[0] = kBatchDim;
   if (p.geometry.feature_groups == 1) dims[1] = kChannelDim;
   for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(kPositionDims + d);
-  Partition placement = Placement(split, p.lhs, dims, layout);
+  Grid placement = Placement(split, p.lhs, dims, layout);
   const std::int64_t width = target.VectorWidth(p.in_type);
   std::int64_t users = split.parts[kFeatureDim];
   for (std::size_t d = 0; d < p.spatial(); ++d) users *= split.parts[KernelDim(p, d)];
@@ -107,14 +105,14 @@ Mapping ConvolutionInputMapping(const ConvolutionProblem& p, const Partition& sp
   return SharedOperand(std::move(placement), users, SpreadEvenly(p.lhs, layout, width, split.num_tiles));
 }
 
-Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
+Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Grid& split, const Shape& layout,
                                   const TargetModel& target) {
   if (NumElements(p.rhs) == 0) return {};
   std::vector<int> dims(p.rhs.size(), -1);
   dims[0] = kFeatureDim;
   dims[1] = kChannelDim;
   for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(KernelDim(p, d));
-  Partition placement = Placement(split, p.rhs, dims, layout);
+  Grid placement = Placement(split, p.rhs, dims, layout);
   const std::int64_t width = target.VectorWidth(p.rhs_type);
   std::int64_t users = split.parts[kBatchDim];
   for (std::size_t d = 0; d < p.spatial(); ++d) {
@@ -125,7 +123,7 @@ Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& 
   return SharedOperand(std::move(placement), users, SpreadEvenly(p.rhs, layout, width, split.num_tiles));
 }
 
-Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
+Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Grid& split, const Shape& layout,
                                  const TargetModel& target, unsigned num_tiles) {
   if (NumElements(p.out) == 0) return {};
   std::int64_t contracted_parts = split.parts[kChannelDim];

@@ -183,7 +183,7 @@ TEST(SplitsUseMostTiles) {
     gradient.lhs = {p.lhs[1], p.lhs[0], p.lhs[2], p.lhs[3]};
     gradient.rhs = {p.out[1], p.out[0], p.out[2], p.out[3]};
     gradient.out = {p.lhs[1], p.out[1], 3, 3};
-    const Partition split = ChooseConvolutionSplit(gradient, target, 1472, 0.6);
+    const Grid split = ChooseConvolutionSplit(gradient, target, 1472, 0.6);
     CHECK(split.num_parts() > 400);
     CHECK(split.parts[2] * split.parts[5] * split.parts[6] > 1);
   }
@@ -202,7 +202,7 @@ TEST(TightMemoryTakesMoreCycles) {
   for (const char* const memory : {"0.6", "0.03", "0.02", "0.015"}) {
     const ConvolutionProblem p = Layer(32, 32, 32, 0);
     const double bytes = std::stod(memory) * target.bytes_per_tile;
-    const Partition split = ChooseConvolutionSplit(p, target, 1472, std::stod(memory));
+    const Grid split = ChooseConvolutionSplit(p, target, 1472, std::stod(memory));
     const SerialSplit serial = ChooseSerialSplit(p, split, bytes);
     std::vector<std::int64_t> extents;
     for (int d = 0; d < 7; ++d) extents.push_back(split.LargestPart(d));

@@ -196,7 +196,7 @@ std::string CodeletName(const ConvolutionProblem& p, ConvolutionCodelet codelet,
 }
 
 // Returns the box with the largest extents of any part of a split.
-Box LargestBox(const Partition& split) {
+Box LargestBox(const Grid& split) {
   Box box;
   for (std::size_t d = 0; d < split.shape.size(); ++d) {
     box.begin.push_back(0);
@@ -247,15 +247,14 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
   return work;
 }
 
-bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target) {
+bool UsesMatrixUnit(const ConvolutionProblem& problem, const Grid& split, const TargetModel& target) {
   if (NumElements(problem.out) == 0) return false;
   const ConvolutionWork largest = WorkOfBox(problem, LargestBox(split), split.num_parts(), {});
   return IsMatrixUnit(ChooseCodelet(target, problem.in_type, problem.half_step > 0, largest).codelet);
 }
 
-void ConvolveWhole(const ConvolutionProblem& p, const Partition& split, double step_bytes,
-                   HostContext& context, const HostTensor& lhs, const HostTensor& rhs,
-                   const HostTensor& out) {
+void ConvolveWhole(const ConvolutionProblem& p, const Grid& split, double step_bytes, HostContext& context,
+                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
   if (p.half_step == 0 || out.num_elements() == 0) return Convolve(context, p.geometry, lhs, rhs, out);
   const std::vector<std::size_t> dims = ContractedDims(p);
   std::int64_t partials = 1;
@@ -300,10 +299,10 @@ namespace {
 // The supersteps of a convolution.
 class Planner {
  public:
-  Planner(const ConvolutionProblem& problem, const Partition& split, const SerialSplit& serial,
-          const View& out, const DeviceContext& context)
+  Planner(const ConvolutionProblem& problem, const Grid& split, const SerialSplit& serial, const View& out,
+          const DeviceContext& context)
       : p_(std::make_shared<const ConvolutionProblem>(problem)),
-        split_(std::make_shared<const Partition>(split)),
+        split_(std::make_shared<const Grid>(split)),
         serial_(serial),
         sum_(problem.SumType()),
         tiles_(split.num_parts()),
@@ -326,8 +325,8 @@ class Planner {
 
  private:
   // Partial sums of steps over outputs have the part of the output channels as another dimension.
-  Partition Placement() const {
-    Partition placement = PartialsPlacement(*p_, *split_);
+  Grid Placement() const {
+    Grid placement = PartialsPlacement(*p_, *split_);
     if (!serial_.cuts_outputs()) return placement;
     const std::size_t at = ContractedDims(*p_).size();
     const auto insert = [at](Shape& values, std::int64_t value) {
@@ -345,8 +344,8 @@ class Planner {
   }
 
   // Returns the region of partial sums that has the output channels [begin, end) of one part at `step`.
-  static void ToStep(const Partition& split, const SerialSplit& serial, std::int64_t step,
-                     std::size_t leading, Box* region) {
+  static void ToStep(const Grid& split, const SerialSplit& serial, std::int64_t step, std::size_t leading,
+                     Box* region) {
     if (!serial.cuts_outputs()) return;
     const std::size_t features = leading + 1;
     const std::int64_t part = split.PartOf(kFeatureDim, region->begin[features]);
@@ -457,7 +456,7 @@ class Planner {
   }
 
   const std::shared_ptr<const ConvolutionProblem> p_;
-  const std::shared_ptr<const Partition> split_;
+  const std::shared_ptr<const Grid> split_;
   const SerialSplit serial_;
   const DType sum_;
   const std::int64_t tiles_;
@@ -468,7 +467,7 @@ class Planner {
 
 }  // namespace
 
-TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, double step_bytes,
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const Grid& split, double step_bytes,
                          const View& out, const DeviceContext& context) {
   if (NumElements(problem.out) == 0) return {};
   return Planner(problem, split, ChooseSerialSplit(problem, split, step_bytes), out, context).Plan();

@@ -34,34 +34,34 @@ struct ConvolutionProblem {
 ConvolutionWork WorkOf(const ConvolutionProblem& problem, const std::int64_t* extents, std::int64_t groups,
                        std::int64_t features, std::int64_t tiles);
 
-// Returns the partition of the iteration space
+// Returns the grid of the iteration space
 // [batch, feature, input channel, output positions..., kernel positions...]. Parts that share outputs (input
 // channels, kernel positions) produce partial sums, which a second superstep adds. Minimises estimated cycles
 // among the splits whose operands fit into `memory_proportion` of a tile's memory; if none fits, minimises
 // memory.
-Partition ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
-                                 unsigned num_tiles, double memory_proportion);
+Grid ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles,
+                            double memory_proportion);
 // Whether the vertices of a split use the AMP and can therefore have half partials.
-bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target);
+bool UsesMatrixUnit(const ConvolutionProblem& problem, const Grid& split, const TargetModel& target);
 
 // Computes a convolution with half partials on whole tensors, with the same bits as PlanConvolution's
 // vertices.
-void ConvolveWhole(const ConvolutionProblem& problem, const Partition& split, double step_bytes,
+void ConvolveWhole(const ConvolutionProblem& problem, const Grid& split, double step_bytes,
                    HostContext& context, const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
 
 // Return mappings of variables whose dimensions are the tensor's in the order `layout` (major to minor).
 // Every element is on a tile that uses it. If that would put a tensor on few tiles, it is spread evenly
 // instead.
-Mapping ConvolutionInputMapping(const ConvolutionProblem& problem, const Partition& split,
-                                const Shape& layout, const TargetModel& target);
-Mapping ConvolutionWeightsMapping(const ConvolutionProblem& problem, const Partition& split,
-                                  const Shape& layout, const TargetModel& target);
-Mapping ConvolutionOutputMapping(const ConvolutionProblem& problem, const Partition& split,
-                                 const Shape& layout, const TargetModel& target, unsigned num_tiles);
+Mapping ConvolutionInputMapping(const ConvolutionProblem& problem, const Grid& split, const Shape& layout,
+                                const TargetModel& target);
+Mapping ConvolutionWeightsMapping(const ConvolutionProblem& problem, const Grid& split, const Shape& layout,
+                                  const TargetModel& target);
+Mapping ConvolutionOutputMapping(const ConvolutionProblem& problem, const Grid& split, const Shape& layout,
+                                 const TargetModel& target, unsigned num_tiles);
 
 // inputs: lhs, rhs; output 0: out. A part that needs more than `step_bytes` on its tile, beside operands and
 // result, is processed in steps (convolution_serial.h).
-TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, double step_bytes,
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const Grid& split, double step_bytes,
                          const View& out, const DeviceContext& context);
 
 }  // namespace ipu_model

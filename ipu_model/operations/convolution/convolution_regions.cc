@@ -88,8 +88,8 @@ std::vector<std::size_t> ContractedDims(const ConvolutionProblem& p) {
   return dims;
 }
 
-Partition PartialsPlacement(const ConvolutionProblem& p, const Partition& split) {
-  Partition placement;
+Grid PartialsPlacement(const ConvolutionProblem& p, const Grid& split) {
+  Grid placement;
   placement.first_tile = split.first_tile;
   placement.num_tiles = split.num_tiles;
   const auto add = [&](std::int64_t size, std::int64_t grain, std::size_t d) {
@@ -107,7 +107,7 @@ Partition PartialsPlacement(const ConvolutionProblem& p, const Partition& split)
   return placement;
 }
 
-Box PartialsRegion(const ConvolutionProblem& p, const Partition& split, const Box& box) {
+Box PartialsRegion(const ConvolutionProblem& p, const Grid& split, const Box& box) {
   Box region;
   for (std::size_t d : ContractedDims(p)) {
     const std::int64_t part = split.PartOf(static_cast<int>(d), box.begin[d]);

@@ -33,8 +33,8 @@ Box OutRegion(const ConvolutionProblem& problem, const Box& box);
 
 // Returns the placement of partial sums [parts of the contracted dimensions..., output dimensions...], each
 // on the tile that computes it.
-Partition PartialsPlacement(const ConvolutionProblem& problem, const Partition& split);
-Box PartialsRegion(const ConvolutionProblem& problem, const Partition& split, const Box& box);
+Grid PartialsPlacement(const ConvolutionProblem& problem, const Grid& split);
+Box PartialsRegion(const ConvolutionProblem& problem, const Grid& split, const Box& box);
 
 // Returns the part of a box that step `step` processes.
 Box BoxOfStep(Box box, const SerialSplit& serial, std::int64_t step);

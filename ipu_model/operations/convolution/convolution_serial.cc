@@ -149,7 +149,7 @@ struct LargestPart {
   std::vector<std::int64_t> extents;
   ConvolutionPart part;
 
-  LargestPart(const ConvolutionProblem& p, const Partition& split) {
+  LargestPart(const ConvolutionProblem& p, const Grid& split) {
     const auto spatial = static_cast<int>(p.spatial());
     for (int d = 0; d < kPositionDims + 2 * spatial; ++d) extents.push_back(split.LargestPart(d));
     part = {extents.data(), split.parts[kChannelDim], split.num_parts()};
@@ -160,11 +160,11 @@ struct LargestPart {
 
 }  // namespace
 
-SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const Partition& split, double bytes) {
+SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const Grid& split, double bytes) {
   return ChooseSerialSplit(p, LargestPart(p, split).part, bytes);
 }
 
-bool HasSerialSplit(const ConvolutionProblem& p, const Partition& split, double bytes) {
+bool HasSerialSplit(const ConvolutionProblem& p, const Grid& split, double bytes) {
   const LargestPart largest(p, split);
   return BytesOfStep(p, largest.part, ChooseSerialSplit(p, largest.part, bytes)).total() <= bytes;
 }

@@ -65,9 +65,9 @@ StepBytes BytesOfStep(const ConvolutionProblem& problem, const ConvolutionPart& 
 // Returns the steps that need at most `bytes` on a tile and move the least data; one step if that suffices,
 // or the steps that need the least if none does.
 SerialSplit ChooseSerialSplit(const ConvolutionProblem& problem, const ConvolutionPart& part, double bytes);
-SerialSplit ChooseSerialSplit(const ConvolutionProblem& problem, const Partition& split, double bytes);
+SerialSplit ChooseSerialSplit(const ConvolutionProblem& problem, const Grid& split, double bytes);
 // Whether these steps need no more than `bytes`.
-bool HasSerialSplit(const ConvolutionProblem& problem, const Partition& split, double bytes);
+bool HasSerialSplit(const ConvolutionProblem& problem, const Grid& split, double bytes);
 
 // Returns the cycles of a step beside its products, sums and exchange: slices of the operands, and of the
 // result after the last sum.

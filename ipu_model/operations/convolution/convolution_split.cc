@@ -44,7 +44,7 @@ class SplitSearch {
     }
   }
 
-  Partition Best() {
+  Grid Best() {
     // Also search with less memory and with wider sums: the greedy search may then find a better plan.
     const Setting plain = setting_;
     for (const double share : {1.0, 0.125}) {
@@ -312,8 +312,8 @@ class SplitSearch {
   }
 
   // Features are innermost in tile order, so that neighbours receive the same input and share a bus.
-  Partition Make(const Parts& parts) const {
-    Partition split;
+  Grid Make(const Parts& parts) const {
+    Grid split;
     split.num_tiles = static_cast<unsigned>(tiles_);
     for (int d = 0; d < rank_; ++d) {
       split.shape.push_back(size_[d]);
@@ -348,9 +348,9 @@ class SplitSearch {
 
 }  // namespace
 
-Partition ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
-                                 unsigned num_tiles, double memory_proportion) {
-  if (NumElements(problem.out) == 0) return Partition::Linear(1, 1, 1, num_tiles);
+Grid ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles,
+                            double memory_proportion) {
+  if (NumElements(problem.out) == 0) return Grid::Linear(1, 1, 1, num_tiles);
   return SplitSearch(problem, target, num_tiles, memory_proportion).Best();
 }
 

@@ -23,7 +23,7 @@ namespace {
 constexpr unsigned kWorkers = 6;
 unsigned Ceil(unsigned a, unsigned b) { return (a + b - 1) / b; }
 
-std::vector<std::vector<unsigned>> Partition(unsigned rows, unsigned width) {
+std::vector<std::vector<unsigned>> Grid(unsigned rows, unsigned width) {
   std::vector<std::vector<unsigned>> lists;
   for (unsigned i = 0; i < kWorkers; ++i) {
     lists.emplace_back();
@@ -47,7 +47,7 @@ double Brnzdec(unsigned n) { return 6.0 * (n - 1) + 1; }
 
 double SlicInner(const Field& f, unsigned stride, bool implicit_zeroing) {
   double most = 0;
-  for (const auto& list : Partition(f.rows, f.width)) {
+  for (const auto& list : Grid(f.rows, f.width)) {
     double cycles = 2 + 3 + 1 + 2 + 4 + 2 + 2 + 1;
     for (const unsigned n : list) {
       cycles += 10 + (implicit_zeroing ? 1 : 0);
@@ -88,7 +88,7 @@ double Slic(unsigned groups_per_group, unsigned conv_groups, unsigned kernel_oth
 
 double SlicInnerQuarter(const Field& f, unsigned stride, bool implicit_zeroing) {
   double most = 0;
-  for (const auto& list : Partition(f.rows, f.width)) {
+  for (const auto& list : Grid(f.rows, f.width)) {
     double cycles = 20;
     for (const unsigned n : list) {
       cycles += 24;

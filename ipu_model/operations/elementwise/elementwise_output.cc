@@ -18,7 +18,7 @@ using Spread = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 Spread SpreadOf(const Mapping& mapping, const View& view, std::int64_t variable_elements,
                 unsigned num_tiles) {
-  if (const Partition* p = mapping.partition();
+  if (const Grid* p = mapping.grid();
       p != nullptr && view.num_elements() == variable_elements && p->num_parts() <= num_tiles) {
     std::int64_t largest = 1;
     for (std::size_t d = 0; d < p->shape.size(); ++d) largest *= p->LargestPart(static_cast<int>(d));
@@ -45,7 +45,7 @@ struct Candidate {
 bool SamePlacement(const Candidate& a, const Candidate& b) {
   if (a.view.offset != b.view.offset || a.view.strides != b.view.strides) return false;
   if (a.variable == b.variable) return true;
-  const Partition *p = a.variable->mapping.partition(), *q = b.variable->mapping.partition();
+  const Grid *p = a.variable->mapping.grid(), *q = b.variable->mapping.grid();
   return p != nullptr && q != nullptr && *p == *q;
 }
 
@@ -107,8 +107,7 @@ poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& express
   const Shape shape = ShapeOf(operands.at(0));
   const std::int64_t elements = NumElements(shape);
   Mapping mapping;
-  if (elements > 0)
-    mapping = Mapping(Partition::Linear(elements, 1, target.model().VectorWidth(type), num_tiles));
+  if (elements > 0) mapping = Mapping(Grid::Linear(elements, 1, target.model().VectorWidth(type), num_tiles));
   return NewTensor(graph, type, shape, std::move(mapping), debug_context.getPathName());
 }
 

@@ -39,10 +39,10 @@ struct Pass {
   std::shared_ptr<const FftPlan> plan;
 };
 
-Partition LinePartition(const Shape& shape, std::size_t dim, DType type, unsigned num_tiles) {
+Grid LineGrid(const Shape& shape, std::size_t dim, DType type, unsigned num_tiles) {
   std::vector<bool> whole(shape.size(), false);
   whole[dim] = true;
-  return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+  return SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
 }
 
 constexpr std::int64_t kWorkBytes = 128 << 10;
@@ -150,7 +150,7 @@ class FftOperation : public Operation, public Expandable {
       const Pass& pass = passes[i];
       const std::size_t dim = static_cast<std::size_t>(pass.dim);
       const bool last = i + 1 == passes.size();
-      const Partition lines = LinePartition(pass.out, dim, complex, context.num_tiles());
+      const Grid lines = LineGrid(pass.out, dim, complex, context.num_tiles());
       const OperandRef to{last ? OperandRef::Kind::kOutput : OperandRef::Kind::kTemporary,
                           last ? 0u : static_cast<unsigned>(plan.temporaries.size())};
       if (!last) plan.temporaries.push_back({complex, lines});
@@ -178,7 +178,7 @@ class FftOperation : public Operation, public Expandable {
                                  static_cast<unsigned>(plan.temporaries.size())};
         const std::int64_t parts = lines.num_parts();
         plan.temporaries.push_back(
-            {complex, Partition::Grid({parts, most, work.length}, {parts, 1, 1}, context.num_tiles())});
+            {complex, Grid::Of({parts, most, work.length}, {parts, 1, 1}, context.num_tiles())});
         group.writes.push_back({numbers, [lines, used, length = work.length](const Box& box) {
                                   std::int64_t part = 0;
                                   for (std::size_t d = 0; d < box.begin.size(); ++d)
@@ -213,11 +213,10 @@ class FftOperation : public Operation, public Expandable {
   }
 
   // Returns how the result is mapped, which is as the last pass is split.
-  static Partition ResultPartition(const Shape& out, FftType type, std::size_t rank, DType dtype,
-                                   unsigned num_tiles) {
+  static Grid ResultGrid(const Shape& out, FftType type, std::size_t rank, DType dtype, unsigned num_tiles) {
     const std::size_t last = out.size() - 1;
-    return LinePartition(out, type == FftType::kIrfft || rank == 1 ? last : out.size() - rank,
-                         ComplexOf(dtype), num_tiles);
+    return LineGrid(out, type == FftType::kIrfft || rank == 1 ? last : out.size() - rank, ComplexOf(dtype),
+                    num_tiles);
   }
 
  private:
@@ -291,9 +290,9 @@ poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType 
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
   const DType result = type == FftType::kIrfft ? RealOf(dtype) : ComplexOf(dtype);
-  const Partition partition =
-      FftOperation::ResultPartition(out, type, lengths.size(), dtype, graph.getTarget().getNumTiles());
-  const poplar::Tensor tensor = NewTensor(graph, result, out, Mapping(partition), name);
+  const ipu_model::Grid grid =
+      FftOperation::ResultGrid(out, type, lengths.size(), dtype, graph.getTarget().getNumTiles());
+  const poplar::Tensor tensor = NewTensor(graph, result, out, Mapping(grid), name);
   tensor.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));
   return tensor;

@@ -78,9 +78,9 @@ class DynamicSliceOperation : public Operation, public Expandable {
                          {PlanOf(*this, graph), GatherSplits(problem, target.model(), tiles)}, prog, name);
   }
 
-  Partition OutputPartition(const TargetModel& target, unsigned num_tiles, const Mapping& mapping) const {
-    if (IsLong(target, num_tiles)) return SpreadPartition(outputs[0].shape, inputs[0].type, num_tiles);
-    return GatherOutputPartition(MakeProblem(&mapping), target, num_tiles);
+  Grid OutputGrid(const TargetModel& target, unsigned num_tiles, const Mapping& mapping) const {
+    if (IsLong(target, num_tiles)) return SpreadGrid(outputs[0].shape, inputs[0].type, num_tiles);
+    return GatherOutputGrid(MakeProblem(&mapping), target, num_tiles);
   }
 
  private:
@@ -249,11 +249,11 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
   View& view = operation->outputs.emplace_back();
   view.shape.assign(sizes.begin(), sizes.end());
   const poplar::Target& target = graph.getTarget();
-  const Partition partition = operation->OutputPartition(
+  const ipu_model::Grid grid = operation->OutputGrid(
       target.model(), target.getNumTiles(), graph.impl().variables[operation->inputs[0].variable].mapping);
-  // Allocate the variable in the result's shape: the partition may cut one of its dimensions into two.
+  // Allocate the variable in the result's shape: the grid may cut one of its dimensions into two.
   const poplar::Tensor result =
-      NewTensor(graph, operand.elementType().id(), view.shape, Mapping(partition), operation->name);
+      NewTensor(graph, operand.elementType().id(), view.shape, Mapping(grid), operation->name);
   result.asView(&view);
   AddOperation(prog, std::move(operation));
   return result;
@@ -278,8 +278,8 @@ poplar::Tensor dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& op
     for (unsigned d = 0; d < operand.rank(); ++d) sliced.push_back(update.dim(d) < operand.dim(d));
     const poplar::Target& target = graph.getTarget();
     result = NewTensorLike(graph, operation->inputs[0],
-                           SlicePartition(ShapeOf(operand), sliced, operand.elementType().id(),
-                                          target.getNumTiles(), SliceBudget(target.getBytesPerTile())),
+                           SliceGrid(ShapeOf(operand), sliced, operand.elementType().id(),
+                                     target.getNumTiles(), SliceBudget(target.getBytesPerTile())),
                            operation->name);
     result.asView(&out);
   }
@@ -358,11 +358,11 @@ poplar::Tensor createSliceableTensor(poplar::Graph& graph, const poplar::Type& t
   const std::int64_t most = minGrainSize == 0
                                 ? target.getNumTiles()
                                 : std::max<std::int64_t>(1, free / static_cast<std::int64_t>(minGrainSize));
-  Partition partition = SlicePartition(
-      extents, sliced, type.id(), static_cast<unsigned>(std::min<std::int64_t>(most, target.getNumTiles())),
-      SliceBudget(static_cast<std::int64_t>(target.getBytesPerTile())));
-  partition.num_tiles = target.getNumTiles();
-  return NewTensor(graph, type.id(), extents, Mapping(partition), debugContext.getPathName());
+  Grid grid = SliceGrid(extents, sliced, type.id(),
+                        static_cast<unsigned>(std::min<std::int64_t>(most, target.getNumTiles())),
+                        SliceBudget(static_cast<std::int64_t>(target.getBytesPerTile())));
+  grid.num_tiles = target.getNumTiles();
+  return NewTensor(graph, type.id(), extents, Mapping(grid), debugContext.getPathName());
 }
 
 poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& offset,

@@ -187,8 +187,8 @@ poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const
   const poplar::Target& target = graph.getTarget();
   GatherProblem problem = operation->MakeProblem();
   problem.mapping = &graph.impl().variables[problem.view.variable].mapping;
-  const Partition partition = GatherOutputPartition(problem, target.model(), target.getNumTiles());
-  const poplar::Tensor result = NewTensor(graph, operand.elementType().id(), out, Mapping(partition), name);
+  const ipu_model::Grid grid = GatherOutputGrid(problem, target.model(), target.getNumTiles());
+  const poplar::Tensor result = NewTensor(graph, operand.elementType().id(), out, Mapping(grid), name);
   result.asView(&view);
   AddOperation(prog, std::move(operation));
   return result;
@@ -212,8 +212,8 @@ poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
       IndexedWindow::Resolve(dims, static_cast<int>(problem.operand.size()),
                              static_cast<int>(problem.indices.size()), static_cast<int>(problem.out.size()));
   const poplar::Target& target = graph.getTarget();
-  const Partition partition = GatherInputPartition(problem, target.model(), target.getNumTiles());
-  return NewTensor(graph, problem.type, problem.operand, Mapping(partition), name);
+  const ipu_model::Grid grid = GatherInputGrid(problem, target.model(), target.getNumTiles());
+  return NewTensor(graph, problem.type, problem.operand, Mapping(grid), name);
 }
 
 }  // namespace hlo

@@ -70,7 +70,7 @@ bool AppendFactor(Cut* cut, std::int64_t extent, std::int64_t parts, std::int64_
 
 // Treats a linearly spread operand as one whose rows are cut over the same tiles. The two differ only by a
 // part of a row at each end.
-bool RowsOfLinear(const GatherProblem& p, const Partition& linear, std::vector<Cut>* cuts) {
+bool RowsOfLinear(const GatherProblem& p, const Grid& linear, std::vector<Cut>* cuts) {
   if (linear.shape.size() != 1 || p.operand.size() < 2 || p.operand[0] < linear.parts[0]) return false;
   if (p.view.strides != RowMajorStrides(p.view.shape)) return false;
   for (const std::int64_t extent : p.operand) {
@@ -82,10 +82,10 @@ bool RowsOfLinear(const GatherProblem& p, const Partition& linear, std::vector<C
   return true;
 }
 
-// Finds the cuts of the operand's dimensions. Returns false unless its mapping is a partition that is aligned
+// Finds the cuts of the operand's dimensions. Returns false unless its mapping is a grid that is aligned
 // with them.
 bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* first_tile) {
-  const Partition* const from = p.mapping == nullptr ? nullptr : p.mapping->partition();
+  const Grid* const from = p.mapping == nullptr ? nullptr : p.mapping->grid();
   if (from == nullptr || p.view.offset != 0 || NumElements(from->shape) != p.view.num_elements())
     return false;
   const std::size_t rank = from->shape.size();
@@ -151,7 +151,7 @@ bool DivisionOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigne
     if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
   }
   const auto tiles = static_cast<unsigned>(std::max<std::int64_t>(1, num_tiles / batch_parts));
-  Partition space = SlicePartition(operand_space, indexed, p.type, tiles, OperandBudget(p, target));
+  Grid space = SliceGrid(operand_space, indexed, p.type, tiles, OperandBudget(p, target));
   if (split_factor > 1) {
     if (longest == rank) return false;
     const std::int64_t grains = CeilDivide(space.shape[longest], space.grain[longest]);
@@ -302,12 +302,12 @@ std::int64_t Cut::Largest() const {
   return std::min(inner(), CeilDivide(CeilDivide(inner(), grain), parts) * grain);
 }
 
-void Cut::AppendTo(Partition* partition) const {
-  const auto append = [partition](std::int64_t n, std::int64_t in, std::int64_t g, std::int64_t tiles) {
-    partition->shape.push_back(n);
-    partition->parts.push_back(in);
-    partition->grain.push_back(g);
-    partition->tile_stride.push_back(tiles);
+void Cut::AppendTo(Grid* grid) const {
+  const auto append = [grid](std::int64_t n, std::int64_t in, std::int64_t g, std::int64_t tiles) {
+    grid->shape.push_back(n);
+    grid->parts.push_back(in);
+    grid->grain.push_back(g);
+    grid->tile_stride.push_back(tiles);
   };
   if (outer > 1) append(outer, outer, 1, outer_stride);
   append(inner(), parts, grain, stride);
@@ -366,7 +366,7 @@ GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& t
   return CyclesOf(p, target, in_place) <= own.cycles ? in_place : own.division;
 }
 
-Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
   const std::size_t rank = p.operand.size();
   const Shape space = SpaceShape(p);
   std::vector<bool> indexed(rank);
@@ -377,21 +377,20 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
   }
   const double own_cycles = ChooseOwnDivision(p, target, num_tiles).cycles;
   double best_cycles = std::numeric_limits<double>::max();
-  Partition best;
+  Grid best;
   bool best_fits = false;
   // Fewer tiles for the dimensions that are not indexed leave more tiles for the indexed ones.
   for (unsigned tiles = num_tiles; tiles > 0; tiles /= 2) {
-    Partition partition =
-        SlicePartition(p.operand, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
-    partition.num_tiles = num_tiles;
+    Grid grid = SliceGrid(p.operand, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
+    grid.num_tiles = num_tiles;
     for (const bool all_tiles : {false, true}) {
       if (all_tiles) {
         if (longest == rank) break;
-        const std::int64_t free = num_tiles / std::max<std::int64_t>(1, partition.num_parts());
-        const std::int64_t grains = CeilDivide(partition.shape[longest], partition.grain[longest]);
-        partition.parts[longest] =
-            std::clamp<std::int64_t>(partition.parts[longest] * free, 1, std::max<std::int64_t>(1, grains));
-        partition.tile_stride = TileStrides(partition.parts);
+        const std::int64_t free = num_tiles / std::max<std::int64_t>(1, grid.num_parts());
+        const std::int64_t grains = CeilDivide(grid.shape[longest], grid.grain[longest]);
+        grid.parts[longest] =
+            std::clamp<std::int64_t>(grid.parts[longest] * free, 1, std::max<std::int64_t>(1, grains));
+        grid.tile_stride = TileStrides(grid.parts);
       }
       GatherDivision division;
       division.num_tiles = num_tiles;
@@ -401,10 +400,10 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
         Cut cut;
         cut.extent = space[d];
         if (d < rank) {
-          cut.parts = partition.parts[d];
-          cut.stride = partition.tile_stride[d];
-          cut.grain = partition.grain[d];
-          held *= partition.LargestPart(static_cast<int>(d));
+          cut.parts = grid.parts[d];
+          cut.stride = grid.tile_stride[d];
+          cut.grain = grid.grain[d];
+          held *= grid.LargestPart(static_cast<int>(d));
         }
         division.dims.push_back(cut);
       }
@@ -418,7 +417,7 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
       if (fits != best_fits ? fits : cycles < best_cycles) {
         best_cycles = cycles;
         best_fits = fits;
-        best = partition;
+        best = grid;
       }
     }
   }

@@ -10,7 +10,7 @@
 
 namespace ipu_model {
 
-// The cut of one dimension: into `outer` equal blocks, each a balanced partition into `parts`. Part
+// The cut of one dimension: into `outer` equal blocks, each cut into `parts` balanced parts. Part
 // outer_index * parts + index is on tile outer_index * outer_stride + index * stride.
 struct Cut {
   std::int64_t extent = 1, outer = 1, outer_stride = 0, parts = 1, stride = 0, grain = 1;
@@ -23,8 +23,8 @@ struct Cut {
   std::int64_t TileOffset(std::int64_t part) const {
     return part / parts * outer_stride + part % parts * stride;
   }
-  // Adds the dimension to a partition: as two dimensions if it has outer blocks.
-  void AppendTo(Partition* partition) const;
+  // Adds the dimension to a grid: as two dimensions if it has outer blocks.
+  void AppendTo(Grid* grid) const;
 };
 
 // The cuts of the iteration space of the first superstep: the operand dimensions (the window's extent for a
@@ -56,7 +56,7 @@ GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& t
 
 // Returns the best placement of an operand that is still to be created, for the lookup and for passes over
 // all of it.
-Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
+Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
 }  // namespace ipu_model
 

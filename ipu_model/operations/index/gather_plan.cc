@@ -61,12 +61,12 @@ std::vector<Cut> CutsOfResult(const GatherProblem& p, const GatherDivision& divi
   return cuts;
 }
 
-Partition PartitionOfCuts(const std::vector<Cut>& cuts, const GatherDivision& division) {
-  Partition partition;
-  partition.first_tile = division.first_tile;
-  partition.num_tiles = division.num_tiles;
-  for (const Cut& cut : cuts) cut.AppendTo(&partition);
-  return partition;
+Grid GridOfCuts(const std::vector<Cut>& cuts, const GatherDivision& division) {
+  Grid grid;
+  grid.first_tile = division.first_tile;
+  grid.num_tiles = division.num_tiles;
+  for (const Cut& cut : cuts) cut.AppendTo(&grid);
+  return grid;
 }
 
 void Append(Box* box, std::int64_t begin, std::int64_t end) {
@@ -216,7 +216,7 @@ Temporary PartialResults(const Step& s) {
     cuts.push_back({cut.num_parts(), cut.outer, cut.outer_stride, cut.parts, cut.stride, 1});
   }
   cuts.insert(cuts.end(), s.cuts.begin(), s.cuts.end());
-  partial.placement = PartitionOfCuts(cuts, s.division);
+  partial.placement = GridOfCuts(cuts, s.division);
   return partial;
 }
 
@@ -237,11 +237,11 @@ Box PartialRegion(const Step& s, const Box* vertex, const Box& fine) {
   return region;
 }
 
-// Returns the partition of a step's result, in the shape of its cuts, over all tiles. No part is in two
+// Returns the grid of a step's result, in the shape of its cuts, over all tiles. No part is in two
 // blocks.
-Partition PickPartition(const Step& s, unsigned num_tiles) {
-  Partition partition = PartitionOfCuts(s.cuts, s.division);
-  const std::size_t rank = partition.shape.size();
+Grid PickGrid(const Step& s, unsigned num_tiles) {
+  Grid grid = GridOfCuts(s.cuts, s.division);
+  const std::size_t rank = grid.shape.size();
   std::vector<bool> block(rank, false);
   std::int64_t tiles = num_tiles;
   for (std::size_t j = 0, f = 0; j < s.cuts.size(); ++j, ++f) {
@@ -251,16 +251,15 @@ Partition PickPartition(const Step& s, unsigned num_tiles) {
   }
   const auto size = static_cast<std::int64_t>(SizeOf(s.problem.type));
   for (std::size_t f = 0; f < rank; ++f) {
-    partition.grain[f] = f + 1 == rank && !block[f] ? std::max<std::int64_t>(1, 8 / size) : 1;
+    grid.grain[f] = f + 1 == rank && !block[f] ? std::max<std::int64_t>(1, 8 / size) : 1;
     if (block[f]) continue;
-    partition.parts[f] =
-        std::clamp<std::int64_t>(CeilDivide(partition.shape[f], partition.grain[f]), 1, tiles);
-    tiles /= partition.parts[f];
+    grid.parts[f] = std::clamp<std::int64_t>(CeilDivide(grid.shape[f], grid.grain[f]), 1, tiles);
+    tiles /= grid.parts[f];
   }
-  partition.first_tile = 0;
-  partition.num_tiles = num_tiles;
-  partition.tile_stride = TileStrides(partition.parts);
-  return partition;
+  grid.first_tile = 0;
+  grid.num_tiles = num_tiles;
+  grid.tile_stride = TileStrides(grid.parts);
+  return grid;
 }
 
 // The second superstep: `box` is a region of the result; the reads are the partial results and the starts.
@@ -374,8 +373,7 @@ VertexGroup SliceGroup(const std::shared_ptr<const Step>& s, const std::shared_p
 VertexGroup PickGroup(const std::shared_ptr<const Step>& s, const std::shared_ptr<const GatherProblem>& p,
                       unsigned num_tiles) {
   const auto region = [s](const Box& fine) { return ResultOfFine(*s, fine); };
-  VertexGroup group =
-      MakeVertexGroup(p->codelet + "PickPart", PickPartition(*s, num_tiles).Vertices(), 200, 24);
+  VertexGroup group = MakeVertexGroup(p->codelet + "PickPart", PickGrid(*s, num_tiles).Vertices(), 200, 24);
   // The last step may have fewer windows.
   for (Vertex& vertex : group.vertices) {
     for (std::size_t j = 0, f = 0; j < s->cuts.size(); ++j, ++f) {
@@ -413,10 +411,10 @@ WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes) {
   return placement;
 }
 
-Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
+Grid GatherOutputGrid(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
   const GatherDivision division = ChooseGatherDivision(problem, target, num_tiles);
-  if (!division.split.empty()) return SpreadPartition(problem.out, problem.type, num_tiles);
-  return PartitionOfCuts(CutsOfResult(problem, division, division.chunk), division);
+  if (!division.split.empty()) return SpreadGrid(problem.out, problem.type, num_tiles);
+  return GridOfCuts(CutsOfResult(problem, division, division.chunk), division);
 }
 
 std::vector<hlo::GatherSplit> GatherSplits(const GatherProblem& problem, const TargetModel& target,

@@ -29,8 +29,8 @@ struct GatherProblem {
 // Returns the placement of whole tensors.
 WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes);
 
-// Returns the partition of the result over the tiles that compute it; its shape is that of `out`.
-Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+// Returns the grid of the result over the tiles that compute it; its shape is that of `out`.
+Grid GatherOutputGrid(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
 TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 

@@ -89,15 +89,15 @@ struct TableLookup {
   Sequence prog;
 
   // Blocks; or blocks of columns, or of rows, that are cut once more over other tiles.
-  Partition PartitionOf(int kind) const {
+  Grid GridOf(int kind) const {
     if (kind == 0) return {{columns, rows}, {4, 12}, {1, 1}, {12, 1}, 0, kTiles};
     if (kind == 1) return {{2, columns / 2, rows}, {2, 2, 12}, {1, 1, 1}, {12, 24, 1}, 3, kTiles};
     return {{columns, 4, rows / 4}, {4, 4, 3}, {1, 1, 1}, {1, 4, 16}, 1, kTiles};
   }
   TableLookup(std::int64_t r, std::int64_t c, std::int64_t n, DType t, int kind)
       : rows(r), columns(c), windows(n), type(t) {
-    const Partition partition = PartitionOf(kind);
-    table = NewTensor(graph, type, {columns, rows}, Mapping(partition), "table").dimShuffle({1, 0});
+    const Grid grid = GridOf(kind);
+    table = NewTensor(graph, type, {columns, rows}, Mapping(grid), "table").dimShuffle({1, 0});
     indices = MappedVariable(graph, DType::kS32, {windows});
     WindowDims dims;
     dims.offset_dims = {1};
@@ -156,8 +156,8 @@ TEST(ElementsOfRowsAreReadWhereTheRowsLie) {
   // One element of each row, with rows cut over several tiles, as a matrix product leaves them.
   Graph graph(poplar::Target::createIPUTarget(1, 60, "ipu2"));
   const std::int64_t rows = 20, columns = 4000;
-  const Partition partition = {{rows, columns}, {5, 12}, {1, 1}, {12, 1}, 0, 60};
-  const Tensor logits = NewTensor(graph, DType::kF32, {rows, columns}, Mapping(partition), "logits");
+  const Grid grid = {{rows, columns}, {5, 12}, {1, 1}, {12, 1}, 0, 60};
+  const Tensor logits = NewTensor(graph, DType::kF32, {rows, columns}, Mapping(grid), "logits");
   const Tensor labels = MappedVariable(graph, DType::kS32, {rows, 1, 1});
   WindowDims dims;
   dims.collapsed_dims = {1};

@@ -119,7 +119,7 @@ TilePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, un
   Shape reached = operand;
   const std::size_t first = digits[0].dim;
   reached[first] = std::min(operand[first], window[first] + digits[0].weight - 1);
-  const Partition placement = SpreadPartition(reached, type, num_tiles);
+  const Grid placement = SpreadGrid(reached, type, num_tiles);
   for (std::size_t i = 0; i < std::min<std::size_t>(2, digits.size() - 1); ++i)
     plan.temporaries.push_back({type, placement});
   Source from = {{OperandRef::Kind::kInput, 0}, operand};
@@ -130,7 +130,7 @@ TilePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, un
     const OperandRef to =
         last ? OperandRef{OperandRef::Kind::kOutput, 0} : OperandRef{OperandRef::Kind::kTemporary, i % 2};
     plan.supersteps.push_back({{step.Group(
-        from, to, last ? SpreadPartition(window, type, num_tiles).Vertices() : placement.Vertices())}});
+        from, to, last ? SpreadGrid(window, type, num_tiles).Vertices() : placement.Vertices())}});
     from = {to, reached};
   }
   return plan;
@@ -140,7 +140,7 @@ TilePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type, s
                         unsigned num_tiles) {
   TilePlan plan;
   const std::vector<Digit> digits = DigitsOfStarts(operand, update);
-  const Partition placement = SpreadPartition(operand, type, num_tiles);
+  const Grid placement = SpreadGrid(operand, type, num_tiles);
   for (std::size_t i = 0; i < std::min<std::size_t>(2, digits.size()); ++i)
     plan.temporaries.push_back({type, placement});
   Source from = {{OperandRef::Kind::kInput, 1}, update};

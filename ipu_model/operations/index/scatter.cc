@@ -26,10 +26,10 @@
 namespace ipu_model {
 namespace {
 
-Partition ScatterPartition(const ScatterProblem& p, unsigned num_tiles, std::int64_t bytes_per_tile) {
+Grid ScatterGrid(const ScatterProblem& p, unsigned num_tiles, std::int64_t bytes_per_tile) {
   std::vector<bool> indexed(p.operand.size());
   for (std::size_t d = 0; d < p.operand.size(); ++d) indexed[d] = p.Indexed(d);
-  return SlicePartition(p.operand, indexed, p.type, num_tiles, SliceBudget(bytes_per_tile));
+  return SliceGrid(p.operand, indexed, p.type, num_tiles, SliceBudget(bytes_per_tile));
 }
 
 // Returns consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least
@@ -374,10 +374,10 @@ std::vector<poplar::Tensor> scatter(poplar::Graph& graph, const std::vector<popl
   std::vector<poplar::Tensor> results = operands;
   if (!inPlace) {
     const poplar::Target& target = graph.getTarget();
-    const Partition partition = ScatterPartition(operation->MakeProblem(), target.getNumTiles(),
-                                                 static_cast<std::int64_t>(target.getBytesPerTile()));
+    const ipu_model::Grid grid = ScatterGrid(operation->MakeProblem(), target.getNumTiles(),
+                                             static_cast<std::int64_t>(target.getBytesPerTile()));
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      results[i] = NewTensorLike(graph, operation->inputs[i], partition, name);
+      results[i] = NewTensorLike(graph, operation->inputs[i], grid, name);
       results[i].asView(&operation->outputs[i]);
     }
   }

@@ -41,17 +41,17 @@ Box WithoutShare(Box box) {
   return box;
 }
 
-// How the updates are divided: into shares, by the partition of the partial results, and each share into
+// How the updates are divided: into shares, by the grid of the partial results, and each share into
 // blocks, one superstep for each.
 struct Division {
-  Partition partition;
+  Grid grid;
   std::int64_t blocks = 1;
 };
 
 // What a vertex on `work` (a share of the rows, then a box of the operand) reads of the updates of a block.
 Box ShareOfUpdates(const ScatterProblem& p, std::size_t rows_dim, const Division& division,
                    std::int64_t block, const Box& work) {
-  const std::int64_t share = work.begin[0], shares = division.partition.shape[0], rows = p.updates[rows_dim];
+  const std::int64_t share = work.begin[0], shares = division.grid.shape[0], rows = p.updates[rows_dim];
   const std::int64_t first = rows * share / shares, count = rows * (share + 1) / shares - first;
   Box step = Box::Whole(p.updates);
   step.begin[rows_dim] = first + count * block / division.blocks;
@@ -61,32 +61,30 @@ Box ShareOfUpdates(const ScatterProblem& p, std::size_t rows_dim, const Division
 
 // Divides the rows into `shares`, and each share's partial result into `pieces` along its indexed dimensions
 // and, for the tiles that are left, along the others.
-Partition Divide(const ScatterProblem& p, std::int64_t shares, std::int64_t pieces, unsigned num_tiles) {
+Grid Divide(const ScatterProblem& p, std::int64_t shares, std::int64_t pieces, unsigned num_tiles) {
   const std::size_t rank = p.operand.size();
-  Partition partition;
-  partition.shape = p.operand;
-  partition.shape.insert(partition.shape.begin(), shares);
-  partition.parts.assign(rank + 1, 1);
-  partition.grain.assign(rank + 1, 1);
-  if (rank > 0)
-    partition.grain[rank] = std::max<std::int64_t>(1, 8 / static_cast<std::int64_t>(SizeOf(p.type)));
-  partition.parts[0] = shares;
-  partition.num_tiles = num_tiles;
+  Grid grid;
+  grid.shape = p.operand;
+  grid.shape.insert(grid.shape.begin(), shares);
+  grid.parts.assign(rank + 1, 1);
+  grid.grain.assign(rank + 1, 1);
+  if (rank > 0) grid.grain[rank] = std::max<std::int64_t>(1, 8 / static_cast<std::int64_t>(SizeOf(p.type)));
+  grid.parts[0] = shares;
+  grid.num_tiles = num_tiles;
   std::int64_t left = static_cast<std::int64_t>(num_tiles) / (shares * pieces);
   for (std::size_t d = 0; d < rank; ++d) {
     std::int64_t& available = p.Indexed(d) ? pieces : left;
-    const std::int64_t grains = CeilDivide(p.operand[d], partition.grain[d + 1]);
-    partition.parts[d + 1] = std::clamp<std::int64_t>(available, 1, std::max<std::int64_t>(1, grains));
-    available /= partition.parts[d + 1];
+    const std::int64_t grains = CeilDivide(p.operand[d], grid.grain[d + 1]);
+    grid.parts[d + 1] = std::clamp<std::int64_t>(available, 1, std::max<std::int64_t>(1, grains));
+    available /= grid.parts[d + 1];
   }
-  partition.tile_stride = TileStrides(partition.parts);
-  return partition;
+  grid.tile_stride = TileStrides(grid.parts);
+  return grid;
 }
 
-std::int64_t LargestPartial(const Partition& partition) {
+std::int64_t LargestPartial(const Grid& grid) {
   std::int64_t elements = 1;
-  for (std::size_t d = 0; d < partition.shape.size(); ++d)
-    elements *= partition.LargestPart(static_cast<int>(d));
+  for (std::size_t d = 0; d < grid.shape.size(); ++d) elements *= grid.LargestPart(static_cast<int>(d));
   return elements;
 }
 
@@ -144,18 +142,18 @@ class Planner {
   // Chooses the number of blocks.
   double PartialCycles(Division* division) const {
     const TargetModel& target = context_.target();
-    const Partition& partition = division->partition;
+    const Grid& grid = division->grid;
     const auto size = static_cast<std::int64_t>(SizeOf(p_->type));
     const std::int64_t results = fullest_.num_elements();
-    const std::int64_t partial = LargestPartial(partition), shares = partition.shape[0];
+    const std::int64_t partial = LargestPartial(grid), shares = grid.shape[0];
     // The partial result, and in the last superstep what each tile receives.
     if (partial * size > most_ || shares * results * size > most_)
       return std::numeric_limits<double>::infinity();
     // Parts differ by one grain at most, and the last one is a large one.
     Box work;
-    for (std::size_t d = 0; d < partition.shape.size(); ++d) {
-      work.begin.push_back(partition.Begin(static_cast<int>(d), partition.parts[d] - 1));
-      work.end.push_back(partition.shape[d]);
+    for (std::size_t d = 0; d < grid.shape.size(); ++d) {
+      work.begin.push_back(grid.Begin(static_cast<int>(d), grid.parts[d] - 1));
+      work.end.push_back(grid.shape[d]);
     }
     const double bytes = BytesOf(ShareOfUpdates(*p_, rows_dim_, *division, 0, work));
     const std::int64_t rows = CeilDivide(p_->updates[rows_dim_], shares);
@@ -198,7 +196,7 @@ Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_
   const bool first = block == 0;
   VertexGroup group;
   group.codelet = "popops::MultiUpdateAdd";
-  group.vertices = division.partition.Vertices();
+  group.vertices = division.grid.Vertices();
   group.code_bytes = 500;
   group.vertex_bytes = 36;
   group.writes.push_back({{OperandRef::Kind::kTemporary, 0}, identity, true});
@@ -281,11 +279,11 @@ bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const E
   const Planner planner(p, dim, update, context, vertices, buffer_limit);
   double cycles = planner.DirectCycles(steps);
   const Division division = planner.Best(&cycles);
-  if (division.partition.shape.empty()) return false;
-  plan->temporaries.push_back({p->type, division.partition});
+  if (division.grid.shape.empty()) return false;
+  plan->temporaries.push_back({p->type, division.grid});
   for (std::int64_t block = 0; block < division.blocks; ++block)
     plan->supersteps.push_back(PartialSums(p, dim, division, block));
-  plan->supersteps.push_back(Total(update, vertices, division.partition.shape[0], context.target()));
+  plan->supersteps.push_back(Total(update, vertices, division.grid.shape[0], context.target()));
   return true;
 }
 

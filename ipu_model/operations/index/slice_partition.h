@@ -14,11 +14,11 @@ namespace ipu_model {
 // Spreads the dimensions that are not `sliced`, outermost first, over up to `num_tiles` tiles (the innermost
 // dimension in grains of 8 bytes). Sliced dimensions stay whole unless a tile would hold more than
 // `max_bytes`; then the longest one is cut into the fewest parts that fit.
-Partition SlicePartition(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
-                         std::int64_t max_bytes);
+Grid SliceGrid(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
+               std::int64_t max_bytes);
 
 // Spreads all dimensions, outermost first.
-Partition SpreadPartition(const Shape& shape, DType type, unsigned num_tiles);
+Grid SpreadGrid(const Shape& shape, DType type, unsigned num_tiles);
 
 // Returns the limit, in bytes of a tile's memory, for one operand of an indexing vertex.
 std::int64_t SliceBudget(std::int64_t bytes_per_tile);
@@ -31,7 +31,7 @@ inline constexpr std::size_t kMostIndexingSteps = 64;
 // The same where a program would not fit otherwise.
 inline constexpr std::size_t kMostLimitedSteps = 2048;
 
-// Returns the row-major strides of the tile numbers of a partition's parts.
+// Returns the row-major strides of the tile numbers of a grid's parts.
 Shape TileStrides(const Shape& parts);
 
 }  // namespace ipu_model

@@ -79,13 +79,12 @@ class CholeskyOperation : public Operation, public Expandable {
     return n > MatrixBlocks::kSize && (3 * bytes > bytes_per_tile / 2 || (n >= 192 && batch * 8 < num_tiles));
   }
 
-  static Partition MakePartition(const Shape& shape, DType type, unsigned num_tiles,
-                                 std::int64_t bytes_per_tile) {
+  static Grid MakeGrid(const Shape& shape, DType type, unsigned num_tiles, std::int64_t bytes_per_tile) {
     if (InBlocks(shape, type, num_tiles, bytes_per_tile))
-      return MatrixBlocks(shape, true, true, 1, num_tiles).partition;
+      return MatrixBlocks(shape, true, true, 1, num_tiles).grid;
     std::vector<bool> whole(shape.size(), false);
     whole[shape.size() - 2] = whole[shape.size() - 1] = true;
-    return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+    return SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
@@ -96,7 +95,7 @@ class CholeskyOperation : public Operation, public Expandable {
     TilePlan plan;
     VertexGroup group = MakeVertexGroup(
         "poplin::Cholesky",
-        MakePartition(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800,
+        MakeGrid(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800,
         kVertexBytes);
     group.reads.push_back({kInput, Same});
     group.writes.push_back({kOutput, Same});
@@ -115,8 +114,8 @@ class CholeskyOperation : public Operation, public Expandable {
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const poplar::Target& target = graph.getTarget();
     library.cholesky(graph, in[0], out[0], lower_,
-                     GridOf(MakePartition(inputs[0].shape, inputs[0].type, target.getNumTiles(),
-                                          static_cast<std::int64_t>(target.getBytesPerTile()))),
+                     GridOf(MakeGrid(inputs[0].shape, inputs[0].type, target.getNumTiles(),
+                                     static_cast<std::int64_t>(target.getBytesPerTile()))),
                      prog, name);
   }
 
@@ -125,9 +124,9 @@ class CholeskyOperation : public Operation, public Expandable {
     const DType type = inputs[0].type;
     const auto blocks =
         std::make_shared<const MatrixBlocks>(inputs[0].shape, true, true, 1, context.num_tiles());
-    const std::int64_t count = blocks->partition.parts.back();
+    const std::int64_t count = blocks->grid.parts.back();
     TilePlan plan;
-    plan.temporaries.push_back({type, blocks->partition});
+    plan.temporaries.push_back({type, blocks->grid});
 
     VertexGroup load = MakeVertexGroup(
         "poplin::CholeskyLoad", blocks->Where([](auto i, auto j) { return i >= j; }), 150, kVertexBytes);
@@ -262,10 +261,9 @@ poplar::Tensor cholesky(poplar::Graph& graph, const poplar::Tensor& a, bool lowe
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
-  const Partition partition =
-      CholeskyOperation::MakePartition(operation->inputs[0].shape, type, target.getNumTiles(),
-                                       static_cast<std::int64_t>(target.getBytesPerTile()));
-  const poplar::Tensor out = NewTensor(graph, type, partition.shape, Mapping(partition), name);
+  const Grid grid = CholeskyOperation::MakeGrid(operation->inputs[0].shape, type, target.getNumTiles(),
+                                                static_cast<std::int64_t>(target.getBytesPerTile()));
+  const poplar::Tensor out = NewTensor(graph, type, grid.shape, Mapping(grid), name);
   out.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));
   return out;

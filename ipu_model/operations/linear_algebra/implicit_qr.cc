@@ -204,29 +204,29 @@ class ImplicitQrOperation : public Operation, public Expandable {
 
   // Of the outputs: vectors are whole; matrices are cut between columns. Each is on the tiles after those of
   // the one before, as every vertex takes as long as the sweeps.
-  static std::vector<Partition> Partitions(const std::vector<Shape>& shapes, DType type, unsigned num_tiles) {
-    std::vector<Partition> partitions;
+  static std::vector<Grid> Grids(const std::vector<Shape>& shapes, DType type, unsigned num_tiles) {
+    std::vector<Grid> grids;
     std::int64_t parts = 0;
     for (const Shape& shape : shapes) {
       std::vector<bool> whole(shape.size(), false);
-      whole[shape.size() - (partitions.empty() ? 1 : 2)] = true;
-      Partition partition = SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
-      partition.first_tile = static_cast<unsigned>(parts % static_cast<std::int64_t>(num_tiles));
-      parts += partition.num_parts();
-      partitions.push_back(std::move(partition));
+      whole[shape.size() - (grids.empty() ? 1 : 2)] = true;
+      Grid grid = SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
+      grid.first_tile = static_cast<unsigned>(parts % static_cast<std::int64_t>(num_tiles));
+      parts += grid.num_parts();
+      grids.push_back(std::move(grid));
     }
-    return partitions;
+    return grids;
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
     std::vector<Shape> shapes;
     for (const View& output : outputs) shapes.push_back(output.shape);
-    const std::vector<Partition> partitions = Partitions(shapes, outputs[0].type, context.num_tiles());
+    const std::vector<Grid> grids = Grids(shapes, outputs[0].type, context.num_tiles());
     Superstep step;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool vector = i == 0;
       VertexGroup group = MakeVertexGroup(vector ? "hlo::ImplicitQrValues" : "hlo::ImplicitQr",
-                                          partitions[i].Vertices(), kCodeBytes, kVertexBytes);
+                                          grids[i].Vertices(), kCodeBytes, kVertexBytes);
       const std::int64_t n = inputs[0].shape.back();
       // What the vertex destroys: e, or for each worker that has columns d and e.
       std::int64_t columns = 0;
@@ -338,9 +338,8 @@ std::vector<poplar::Tensor> Build(bool bidiagonal, poplar::Graph& graph, const p
     shapes.push_back(ShapeOf(matrix));
   }
   std::vector<poplar::Tensor> results;
-  for (const Partition& partition :
-       ImplicitQrOperation::Partitions(shapes, type, graph.getTarget().getNumTiles())) {
-    results.push_back(NewTensor(graph, type, partition.shape, Mapping(partition), name));
+  for (const Grid& grid : ImplicitQrOperation::Grids(shapes, type, graph.getTarget().getNumTiles())) {
+    results.push_back(NewTensor(graph, type, grid.shape, Mapping(grid), name));
     results.back().asView(&operation->outputs.emplace_back());
   }
   AddOperation(prog, std::move(operation));

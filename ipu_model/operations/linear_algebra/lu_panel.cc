@@ -149,31 +149,30 @@ class LuPanelOperation : public Operation, public Expandable {
     }
   }
 
-  // Partition of the factors into whole rows.
-  static Partition MakePartition(const Shape& shape, unsigned num_tiles) {
+  // Grid of the factors into whole rows.
+  static Grid MakeGrid(const Shape& shape, unsigned num_tiles) {
     const std::size_t rank = shape.size();
-    Partition partition;
-    partition.shape = shape;
-    partition.parts = shape;
-    partition.parts[rank - 1] = 1;
+    Grid grid;
+    grid.shape = shape;
+    grid.parts = shape;
+    grid.parts[rank - 1] = 1;
     const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2));
-    partition.parts[rank - 2] =
+    grid.parts[rank - 2] =
         std::clamp<std::int64_t>(std::min((shape[rank - 2] + kRowsPerTile - 1) / kRowsPerTile,
                                           num_tiles / std::max<std::int64_t>(1, batch)),
                                  1, shape[rank - 2]);
-    partition.grain.assign(rank, 1);
-    partition.num_tiles = num_tiles;
-    partition.tile_stride = TileStrides(partition.parts);
-    return partition;
+    grid.grain.assign(rank, 1);
+    grid.num_tiles = num_tiles;
+    grid.tile_stride = TileStrides(grid.parts);
+    return grid;
   }
-  // Partition of a vector per matrix, on the tile with the first rows.
-  static Partition VectorPartition(const Partition& rows, std::int64_t extent) {
-    Partition partition = rows;
-    for (Shape* shape : {&partition.shape, &partition.parts, &partition.grain, &partition.tile_stride})
-      shape->pop_back();
-    partition.shape.back() = extent;
-    partition.parts.back() = 1;
-    return partition;
+  // Grid of a vector per matrix, on the tile with the first rows.
+  static Grid VectorGrid(const Grid& rows, std::int64_t extent) {
+    Grid grid = rows;
+    for (Shape* shape : {&grid.shape, &grid.parts, &grid.grain, &grid.tile_stride}) shape->pop_back();
+    grid.shape.back() = extent;
+    grid.parts.back() = 1;
+    return grid;
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
@@ -181,10 +180,10 @@ class LuPanelOperation : public Operation, public Expandable {
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], n = shape[rank - 1];
-    const Partition rows = MakePartition(shape, context.num_tiles());
-    const Partition vector = VectorPartition(rows, n);
+    const Grid rows = MakeGrid(shape, context.num_tiles());
+    const Grid vector = VectorGrid(rows, n);
     const int row_dim = static_cast<int>(rank - 2);
-    Partition offers = rows;
+    Grid offers = rows;
     offers.shape[rank - 2] = rows.parts[rank - 2];
     offers.shape[rank - 1] = kOfferHead + n;
     TilePlan plan;
@@ -264,7 +263,7 @@ class LuPanelOperation : public Operation, public Expandable {
     }
 
     VertexGroup order =
-        MakeVertexGroup("hlo::LuPanelOrder", VectorPartition(rows, m).Vertices(), 150, kVertexBytes);
+        MakeVertexGroup("hlo::LuPanelOrder", VectorGrid(rows, m).Vertices(), 150, kVertexBytes);
     order.reads.push_back({kPivots, [rank, n](const Box& box) {
                              Box region = box;
                              region.end[rank - 2] = n;
@@ -340,17 +339,17 @@ LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::
   auto operation = std::make_unique<LuPanelOperation>();
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
-  const Partition rows = LuPanelOperation::MakePartition(ShapeOf(a), graph.getTarget().getNumTiles());
+  const ipu_model::Grid rows = LuPanelOperation::MakeGrid(ShapeOf(a), graph.getTarget().getNumTiles());
   LuPanel result;
-  const auto add_result = [&](poplar::Tensor* tensor, DType result_type, const Partition& partition) {
-    *tensor = NewTensor(graph, result_type, partition.shape, Mapping(partition), name);
+  const auto add_result = [&](poplar::Tensor* tensor, DType result_type, const ipu_model::Grid& grid) {
+    *tensor = NewTensor(graph, result_type, grid.shape, Mapping(grid), name);
     tensor->asView(&operation->outputs.emplace_back());
   };
   add_result(&result.factors, type, rows);
   add_result(&result.pivots, DType::kS32,
-             LuPanelOperation::VectorPartition(rows, static_cast<std::int64_t>(a.dim(rank - 1))));
+             LuPanelOperation::VectorGrid(rows, static_cast<std::int64_t>(a.dim(rank - 1))));
   add_result(&result.order, DType::kS32,
-             LuPanelOperation::VectorPartition(rows, static_cast<std::int64_t>(a.dim(rank - 2))));
+             LuPanelOperation::VectorGrid(rows, static_cast<std::int64_t>(a.dim(rank - 2))));
   AddOperation(prog, std::move(operation));
   return result;
 }

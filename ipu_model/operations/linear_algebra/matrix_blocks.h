@@ -13,40 +13,38 @@ namespace ipu_model {
 
 struct MatrixBlocks {
   static constexpr std::int64_t kSize = 64;
-  Partition partition;  // of [batch..., rows, columns]; one matrix per part
+  Grid grid;  // of [batch..., rows, columns]; one matrix per part
 
   MatrixBlocks() = default;
   // Rows or columns that are not cut into blocks of kSize are cut into `free_parts` parts.
   MatrixBlocks(const Shape& shape, bool cut_rows, bool cut_columns, std::int64_t free_parts,
                unsigned num_tiles) {
     const std::size_t rank = shape.size();
-    partition.shape = shape;
-    for (const std::int64_t extent : shape) partition.parts.push_back(std::max<std::int64_t>(1, extent));
-    partition.grain.assign(rank, 1);
-    partition.num_tiles = num_tiles;
+    grid.shape = shape;
+    for (const std::int64_t extent : shape) grid.parts.push_back(std::max<std::int64_t>(1, extent));
+    grid.grain.assign(rank, 1);
+    grid.num_tiles = num_tiles;
     for (const std::size_t d : {rank - 2, rank - 1}) {
       const bool cut = d == rank - 2 ? cut_rows : cut_columns;
-      if (cut) partition.grain[d] = kSize;
-      partition.parts[d] =
+      if (cut) grid.grain[d] = kSize;
+      grid.parts[d] =
           std::max<std::int64_t>(1, cut ? (shape[d] + kSize - 1) / kSize : std::min(free_parts, shape[d]));
     }
-    partition.tile_stride = TileStrides(partition.parts);
+    grid.tile_stride = TileStrides(grid.parts);
   }
 
-  std::size_t rows() const { return partition.shape.size() - 2; }
-  std::size_t columns() const { return partition.shape.size() - 1; }
-  std::int64_t Row(const Box& box) const {
-    return partition.PartOf(static_cast<int>(rows()), box.begin[rows()]);
-  }
+  std::size_t rows() const { return grid.shape.size() - 2; }
+  std::size_t columns() const { return grid.shape.size() - 1; }
+  std::int64_t Row(const Box& box) const { return grid.PartOf(static_cast<int>(rows()), box.begin[rows()]); }
   std::int64_t Column(const Box& box) const {
-    return partition.PartOf(static_cast<int>(columns()), box.begin[columns()]);
+    return grid.PartOf(static_cast<int>(columns()), box.begin[columns()]);
   }
   // Returns `box` with its rows (columns) replaced by those of a block.
   Box WithRows(Box box, std::int64_t block) const { return With(std::move(box), rows(), block); }
   Box WithColumns(Box box, std::int64_t block) const { return With(std::move(box), columns(), block); }
 
   std::vector<Vertex> Where(const std::function<bool(std::int64_t, std::int64_t)>& chosen) const {
-    std::vector<Vertex> vertices = partition.Vertices();
+    std::vector<Vertex> vertices = grid.Vertices();
     vertices.erase(std::remove_if(vertices.begin(), vertices.end(),
                                   [&](const Vertex& v) { return !chosen(Row(v.box), Column(v.box)); }),
                    vertices.end());
@@ -55,8 +53,8 @@ struct MatrixBlocks {
 
  private:
   Box With(Box box, std::size_t dim, std::int64_t block) const {
-    box.begin[dim] = partition.Begin(static_cast<int>(dim), block);
-    box.end[dim] = partition.Begin(static_cast<int>(dim), block + 1);
+    box.begin[dim] = grid.Begin(static_cast<int>(dim), block);
+    box.end[dim] = grid.Begin(static_cast<int>(dim), block + 1);
     return box;
   }
 };

@@ -76,24 +76,24 @@ void ForEachMatrix(HostContext& context, std::int64_t batch, F&& f) {
   workers > 1 ? context.pool.Run(workers, TaskRef(task)) : task(0);
 }
 
-// Partition of matrices [..., m, n] into groups of whole columns.
-Partition ColumnPartition(const Shape& shape, unsigned num_tiles) {
+// Grid of matrices [..., m, n] into groups of whole columns.
+Grid ColumnGrid(const Shape& shape, unsigned num_tiles) {
   const std::size_t rank = shape.size();
   const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2));
-  Partition partition;
-  partition.shape = shape;
-  partition.parts = shape;
-  partition.parts[rank - 2] = 1;
-  partition.parts[rank - 1] =
+  Grid grid;
+  grid.shape = shape;
+  grid.parts = shape;
+  grid.parts[rank - 2] = 1;
+  grid.parts[rank - 1] =
       std::clamp<std::int64_t>(num_tiles / std::max<std::int64_t>(1, batch), 1, shape[rank - 1]);
-  partition.grain.assign(rank, 1);
-  partition.num_tiles = num_tiles;
-  partition.tile_stride = TileStrides(partition.parts);
-  return partition;
+  grid.grain.assign(rank, 1);
+  grid.num_tiles = num_tiles;
+  grid.tile_stride = TileStrides(grid.parts);
+  return grid;
 }
 
-// Partition of a vector per matrix, on the tile with the first columns.
-Partition VectorPartition(Partition columns, std::int64_t extent) {
+// Grid of a vector per matrix, on the tile with the first columns.
+Grid VectorGrid(Grid columns, std::int64_t extent) {
   const auto row_dim = static_cast<std::ptrdiff_t>(columns.shape.size()) - 2;
   for (Shape* shape : {&columns.shape, &columns.parts, &columns.grain, &columns.tile_stride})
     shape->erase(shape->begin() + row_dim);
@@ -145,7 +145,7 @@ class QrPanelOperation : public Operation, public Expandable {
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], count = outputs[1].shape.back();
-    const Partition columns = ColumnPartition(shape, context.num_tiles());
+    const Grid columns = ColumnGrid(shape, context.num_tiles());
     TilePlan plan;
     // Step j reflects by column j, unless it is -1, and finds the reflector of column j + 1.
     for (std::int64_t j = -1; j < count; ++j) {
@@ -268,8 +268,8 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
     const Shape& shape = outputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], n = inputs[0].shape.back(), count = inputs[1].shape.back();
-    VertexGroup group = MakeVertexGroup(
-        "hlo::ApplyReflectors", ColumnPartition(shape, context.num_tiles()).Vertices(), 600, kVertexBytes);
+    VertexGroup group = MakeVertexGroup("hlo::ApplyReflectors",
+                                        ColumnGrid(shape, context.num_tiles()).Vertices(), 600, kVertexBytes);
     group.reads.push_back({kInput, [rank, n](const Box& box) {
                              Box region = box;
                              region.begin[rank - 1] = 0;
@@ -346,15 +346,15 @@ QrPanel qrPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::
   auto operation = std::make_unique<QrPanelOperation>();
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
-  const Partition columns = ColumnPartition(ShapeOf(a), graph.getTarget().getNumTiles());
+  const ipu_model::Grid columns = ColumnGrid(ShapeOf(a), graph.getTarget().getNumTiles());
   const auto count = static_cast<std::int64_t>(std::min(a.dim(a.rank() - 2), a.dim(a.rank() - 1)));
   QrPanel result;
-  const auto add_result = [&](poplar::Tensor* tensor, const Partition& partition) {
-    *tensor = NewTensor(graph, type, partition.shape, Mapping(partition), name);
+  const auto add_result = [&](poplar::Tensor* tensor, const ipu_model::Grid& grid) {
+    *tensor = NewTensor(graph, type, grid.shape, Mapping(grid), name);
     tensor->asView(&operation->outputs.emplace_back());
   };
   add_result(&result.packed, columns);
-  add_result(&result.taus, VectorPartition(columns, count));
+  add_result(&result.taus, VectorGrid(columns, count));
   AddOperation(prog, std::move(operation));
   return result;
 }
@@ -368,7 +368,7 @@ poplar::Tensor applyReflectors(poplar::Graph& graph, const poplar::Tensor& packe
   operation->name = name;
   for (const poplar::Tensor* operand : {&packed, &taus, &x})
     operation->inputs.push_back(StridedView(graph, *operand, prog, {debugContext, "operand"}));
-  const Partition columns = ColumnPartition(ShapeOf(x), graph.getTarget().getNumTiles());
+  const ipu_model::Grid columns = ColumnGrid(ShapeOf(x), graph.getTarget().getNumTiles());
   const poplar::Tensor result = NewTensor(graph, x.elementType().id(), columns.shape, Mapping(columns), name);
   result.asView(&operation->outputs.emplace_back());
   if (!operation->OperandsFit(graph.getTarget().getNumTiles())) {

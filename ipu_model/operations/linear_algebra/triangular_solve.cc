@@ -81,8 +81,8 @@ class TriangularSolveOperation : public Operation, public Expandable {
     const std::int64_t free = std::max<std::int64_t>(1, num_tiles / (batch * rows));
     MatrixBlocks blocks(shape, cut && options_.left_side, cut && !options_.left_side, free, num_tiles);
     if (!cut) {  // the dimension of the equations stays whole
-      blocks.partition.parts[Equations()] = 1;
-      blocks.partition.tile_stride = TileStrides(blocks.partition.parts);
+      blocks.grid.parts[Equations()] = 1;
+      blocks.grid.tile_stride = TileStrides(blocks.grid.parts);
     }
     return blocks;
   }
@@ -95,7 +95,7 @@ class TriangularSolveOperation : public Operation, public Expandable {
     const poplar::Target& target = graph.getTarget();
     const bool blocks = InBlocks(static_cast<std::int64_t>(target.getBytesPerTile()));
     library.triangularSolve(graph, in[0], in[1], out[0], inputs[1].variable == outputs[0].variable, options_,
-                            GridOf(MakeBlocks(target.getNumTiles(), blocks).partition), prog, name);
+                            GridOf(MakeBlocks(target.getNumTiles(), blocks).grid), prog, name);
   }
 
  private:
@@ -123,9 +123,8 @@ class TriangularSolveOperation : public Operation, public Expandable {
 
   TilePlan PlanWhole(const DeviceContext& context) const {
     const std::int64_t m = inputs[0].shape.back();
-    VertexGroup group =
-        MakeVertexGroup("poplin::TriangularSolve",
-                        MakeBlocks(context.num_tiles(), false).partition.Vertices(), 700, kVertexBytes);
+    VertexGroup group = MakeVertexGroup(
+        "poplin::TriangularSolve", MakeBlocks(context.num_tiles(), false).grid.Vertices(), 700, kVertexBytes);
     group.reads.push_back({kMatrix, [m](const Box& box) { return MatrixRegion(box, 0, m, 0, m); }});
     group.reads.push_back({kRight, Same});
     group.writes.push_back({kOutput, Same});
@@ -142,8 +141,7 @@ class TriangularSolveOperation : public Operation, public Expandable {
   }
 
   VertexGroup CopyGroup(const MatrixBlocks& blocks, OperandRef from, OperandRef to) const {
-    VertexGroup group =
-        MakeVertexGroup("poplin::TriangularCopy", blocks.partition.Vertices(), 100, kVertexBytes);
+    VertexGroup group = MakeVertexGroup("poplin::TriangularCopy", blocks.grid.Vertices(), 100, kVertexBytes);
     group.reads.push_back({from, Same});
     group.writes.push_back({to, Same});
     group.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
@@ -158,19 +156,19 @@ class TriangularSolveOperation : public Operation, public Expandable {
     const DType type = inputs[1].type;
     const auto blocks = std::make_shared<const MatrixBlocks>(MakeBlocks(context.num_tiles(), true));
     const std::size_t dim = Equations();
-    const std::int64_t count = blocks->partition.parts[dim];
+    const std::int64_t count = blocks->grid.parts[dim];
     const bool left = options_.left_side, transposed = options_.transpose != Transpose::kNone;
     const bool conjugate = options_.transpose == Transpose::kAdjoint;
     const bool forward = Forward();
     const auto bounds = [blocks, dim](std::int64_t block) {
-      return std::pair(blocks->partition.Begin(static_cast<int>(dim), block),
-                       blocks->partition.Begin(static_cast<int>(dim), block + 1));
+      return std::pair(blocks->grid.Begin(static_cast<int>(dim), block),
+                       blocks->grid.Begin(static_cast<int>(dim), block + 1));
     };
     const auto block_of = [left, blocks](const Box& box) {
       return left ? blocks->Row(box) : blocks->Column(box);
     };
     TilePlan plan;
-    plan.temporaries.push_back({type, blocks->partition});
+    plan.temporaries.push_back({type, blocks->grid});
     plan.supersteps.push_back({{CopyGroup(*blocks, kRight, kWork)}});
     for (std::int64_t step = 0; step < count; ++step) {
       const std::int64_t k = forward ? step : count - 1 - step;
@@ -274,12 +272,12 @@ poplar::Tensor triangularSolve(poplar::Graph& graph, const poplar::Tensor& a, co
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
   operation->inputs.push_back(StridedView(graph, b, prog, {debugContext, "b"}));
   const poplar::Target& target = graph.getTarget();
-  const Partition partition =
+  const ipu_model::Grid grid =
       operation
           ->MakeBlocks(target.getNumTiles(),
                        operation->InBlocks(static_cast<std::int64_t>(target.getBytesPerTile())))
-          .partition;
-  const poplar::Tensor out = NewTensor(graph, type, partition.shape, Mapping(partition), name);
+          .grid;
+  const poplar::Tensor out = NewTensor(graph, type, grid.shape, Mapping(grid), name);
   out.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));
   return out;

@@ -43,7 +43,7 @@ constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kColumns{OperandRef::K
 #define JAX_IPU_CALL(function, ...) (HasAvx512() ? avx512::function : avx2::function)(__VA_ARGS__)
 
 // Parts of a batch of n columns: whole columns, one for each worker of a tile.
-Partition ColumnPartition(const Shape& shape, unsigned workers, unsigned num_tiles) {
+Grid ColumnGrid(const Shape& shape, unsigned workers, unsigned num_tiles) {
   const std::size_t rank = shape.size();
   const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2)), n = shape[rank - 2];
   Shape parts = shape;
@@ -51,11 +51,11 @@ Partition ColumnPartition(const Shape& shape, unsigned workers, unsigned num_til
   parts[rank - 2] =
       std::clamp<std::int64_t>((n + workers - 1) / workers, 1,
                                std::max<std::int64_t>(1, num_tiles / std::max<std::int64_t>(1, batch)));
-  return Partition::Grid(shape, std::move(parts), num_tiles);
+  return Grid::Of(shape, std::move(parts), num_tiles);
 }
 
 // The same parts of a vector for each matrix, on other tiles where there are some.
-Partition ElementPartition(Partition columns, bool beside) {
+Grid ElementGrid(Grid columns, bool beside) {
   for (Shape* shape : {&columns.shape, &columns.parts, &columns.grain, &columns.tile_stride})
     shape->pop_back();
   if (beside)
@@ -64,9 +64,9 @@ Partition ElementPartition(Partition columns, bool beside) {
   return columns;
 }
 
-// Partition of `extent` elements for each matrix, on the tile of the first columns.
-Partition FirstPartition(Partition columns, std::int64_t extent) {
-  columns = ElementPartition(std::move(columns), false);
+// Grid of `extent` elements for each matrix, on the tile of the first columns.
+Grid FirstGrid(Grid columns, std::int64_t extent) {
+  columns = ElementGrid(std::move(columns), false);
   columns.shape.back() = extent;
   columns.parts.back() = 1;
   return columns;
@@ -151,10 +151,10 @@ class TwoSidedOperation : public Operation, public Expandable {
 
   TilePlan Plan(const DeviceContext& context) const override {
     const Shape& shape = inputs[0].shape;
-    const Partition columns = ColumnPartition(shape, context.target().worker_contexts, context.num_tiles());
+    const Grid columns = ColumnGrid(shape, context.target().worker_contexts, context.num_tiles());
     TilePlan plan;
-    plan.temporaries.push_back({inputs[0].type, ElementPartition(columns, true)});
-    plan.temporaries.push_back({inputs[0].type, ElementPartition(columns, false)});
+    plan.temporaries.push_back({inputs[0].type, ElementGrid(columns, true)});
+    plan.temporaries.push_back({inputs[0].type, ElementGrid(columns, false)});
     const std::int64_t n = shape.back();
     AddSuperstep(Updates(columns, -1), &plan);
     for (std::int64_t j = 0; j + 1 < n; ++j) {
@@ -254,15 +254,15 @@ class TwoSidedOperation : public Operation, public Expandable {
   }
 
   // Of the vertices on [..., n, n], those with columns after j. `finds`: those with column j + 1.
-  static std::vector<Vertex> After(const Partition& partition, std::size_t dim, std::int64_t j) {
+  static std::vector<Vertex> After(const Grid& grid, std::size_t dim, std::int64_t j) {
     std::vector<Vertex> vertices;
-    for (Vertex& vertex : partition.Vertices())
+    for (Vertex& vertex : grid.Vertices())
       if (vertex.box.end[dim] > j + 1) vertices.push_back(std::move(vertex));
     return vertices;
   }
 
   // z = conj(tau) v^H A of the columns after j, or for Hermitian matrices y.
-  VertexGroup Projects(const Partition& columns, std::int64_t j) const {
+  VertexGroup Projects(const Grid& columns, std::int64_t j) const {
     const std::size_t batch = columns.shape.size() - 2;
     const std::int64_t n = columns.shape.back(), pivot = Pivot(j);
     const bool hermitian = form_ == TwoSidedForm::kTridiagonal;
@@ -298,7 +298,7 @@ class TwoSidedOperation : public Operation, public Expandable {
   }
 
   // The reflector of row j.
-  VertexGroup FindsRow(const Partition& columns, std::int64_t j) const {
+  VertexGroup FindsRow(const Grid& columns, std::int64_t j) const {
     const std::size_t batch = columns.shape.size() - 2;
     const std::int64_t n = columns.shape.back();
     std::vector<Vertex> vertices;
@@ -324,12 +324,12 @@ class TwoSidedOperation : public Operation, public Expandable {
   }
 
   // y = tau A v of blocks of rows: all of them, or those after j.
-  VertexGroup Multiplies(const Partition& columns, std::int64_t j) const {
+  VertexGroup Multiplies(const Grid& columns, std::int64_t j) const {
     const std::size_t batch = columns.shape.size() - 2;
     const std::int64_t n = columns.shape.back();
     const bool bidiagonal = Bidiagonal();
     VertexGroup group = MakeVertexGroup("hlo::TwoSidedMultiply",
-                                        After(ElementPartition(columns, true), batch, bidiagonal ? j : -2),
+                                        After(ElementGrid(columns, true), batch, bidiagonal ? j : -2),
                                         kMultiplyCode, kVertexBytes);
     const auto first = [=](const Box& box) {
       return bidiagonal ? std::max(box.begin[batch], j + 1) : box.begin[batch];
@@ -369,7 +369,7 @@ class TwoSidedOperation : public Operation, public Expandable {
 
   // Loads the columns (j = -1), or applies the reflectors of step j to those after j; then finds the
   // reflector of column j + 1.
-  std::vector<VertexGroup> Updates(const Partition& columns, std::int64_t j) const {
+  std::vector<VertexGroup> Updates(const Grid& columns, std::int64_t j) const {
     const std::size_t batch = columns.shape.size() - 2;
     std::vector<Vertex> finding, others;
     for (Vertex& vertex : After(columns, batch, j)) {
@@ -485,23 +485,23 @@ TwoSided twoSided(poplar::Graph& graph, TwoSidedForm form, const poplar::Tensor&
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a.dimShuffle(transposed), prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
-  const Partition columns =
-      ColumnPartition(operation->inputs[0].shape, target.getNumWorkerContexts(), target.getNumTiles());
-  const auto add_result = [&](const Partition& partition) {
-    const poplar::Tensor tensor = NewTensor(graph, type, partition.shape, Mapping(partition), name);
+  const ipu_model::Grid columns =
+      ColumnGrid(operation->inputs[0].shape, target.getNumWorkerContexts(), target.getNumTiles());
+  const auto add_result = [&](const ipu_model::Grid& grid) {
+    const poplar::Tensor tensor = NewTensor(graph, type, grid.shape, Mapping(grid), name);
     tensor.asView(&operation->outputs.emplace_back());
     return tensor;
   };
   const auto n = static_cast<std::int64_t>(a.dim(rank - 1));
   TwoSided result;
   result.packed = add_result(columns).dimShuffle(transposed);
-  result.taus = add_result(FirstPartition(columns, form == TwoSidedForm::kBidiagonal ? n : n - 1));
+  result.taus = add_result(FirstGrid(columns, form == TwoSidedForm::kBidiagonal ? n : n - 1));
   if (form == TwoSidedForm::kBidiagonal) {
-    Partition rows = columns;
+    ipu_model::Grid rows = columns;
     rows.shape[rank - 2] = n - 1;
     rows.parts[rank - 2] = 1;
     result.rowReflectors = add_result(rows).dimShuffle(transposed);
-    result.rowTaus = add_result(FirstPartition(columns, n - 1));
+    result.rowTaus = add_result(FirstGrid(columns, n - 1));
   }
   AddOperation(prog, std::move(operation));
   return result;

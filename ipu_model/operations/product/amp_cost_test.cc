@@ -26,7 +26,7 @@ constexpr unsigned kWorkers = 6;
 unsigned CeilOf(unsigned a, unsigned b) { return (a + b - 1) / b; }
 
 // lib/poplin/ConvUtilInternal.cpp, partitionConvPartialByWorker: rows of `width` positions.
-Worklists Partition(unsigned rows, unsigned width) {
+Worklists Grid(unsigned rows, unsigned width) {
   Worklists lists;
   const unsigned all = rows * width;
   for (unsigned i = 0; i < kWorkers; ++i) {
@@ -61,7 +61,7 @@ double WeightLoad(const Case& c) {
 }
 
 double Inner1x1(const Case& c, bool zeroing) {
-  const Worklists lists = Partition(c.rows, c.width);
+  const Worklists lists = Grid(c.rows, c.width);
   double most = 0, least = 1e18;
   for (const auto& list : lists) {
     double cycles = Quarter(c) ? 17 : 0;
@@ -107,7 +107,7 @@ double Vertex1x1(const Case& c) {
 
 double VertexNx1(const Case& c) {
   double most = 0, least = 1e18;
-  for (const auto& list : Partition(c.rows, c.width)) {
+  for (const auto& list : Grid(c.rows, c.width)) {
     double cycles = Quarter(c) ? 18 : 17 + (c.float_partials ? 0 : 1);
     for (const unsigned n : list) {
       if (Quarter(c)) {

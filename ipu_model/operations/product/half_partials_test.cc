@@ -119,7 +119,7 @@ TEST(EveryPlanRoundsAsTheDevice) {
     plan.partial_type = DType::kF16;
     plan.half_step = 16;
     const Tensor a = p.Operand({1, 11, 700}, "a"), b = p.Operand({1, 700, 6}, "b");
-    const Tensor c = NewTensor(p.graph, DType::kF16, {1, 11, 6}, Mapping(OutputPartition(plan)), "c");
+    const Tensor c = NewTensor(p.graph, DType::kF16, {1, 11, 6}, Mapping(OutputGrid(plan)), "c");
     auto operation = MakeMatMul(plan);
     operation->inputs.resize(2);
     operation->outputs.resize(1);

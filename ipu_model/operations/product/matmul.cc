@@ -94,7 +94,7 @@ ProductBlock BlockOf(const Box& box) {
 }
 
 // Whether the result's mapping puts exactly the grid's blocks on the tiles that compute them.
-bool StaysOnGrid(const Partition& grid, const OperandMapping& out) {
+bool StaysOnGrid(const Grid& grid, const OperandMapping& out) {
   if (grid.parts[kDepthDim] > 1 || !out.known || out.first_tile != grid.first_tile) return false;
   for (const int d : {kGroupDim, kRowDim, kColumnDim}) {
     const DimSplit& split = out.dims[d];
@@ -124,15 +124,15 @@ class MatMulVertices {
                         StaysOnGrid(plan_.grid, OperandMappingOf(out, out_mapping, context_.num_tiles()));
     OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
     if (plan_.row_steps > 1) b = AddTemporary(plan, inputs_[1].type, KeptPlacement());
-    // The plan's own partition has the fewest boxes per tile; other mappings may need several.
+    // The plan's own grid has the fewest boxes per tile; other mappings may need several.
     const bool own =
-        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputPartition(plan_));
+        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputGrid(plan_));
     if (plan_.output_steps > 1) {
       AddOutputSteps(plan, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context_.num_tiles()));
       plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context_.target());
       return plan;
     }
-    if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsPartition(plan_));
+    if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsGrid(plan_));
     for (std::int64_t depth = 0; plan_.depth_steps > 1 && depth < plan_.depth_steps; ++depth)
       plan.supersteps.push_back({{DepthStepGroup(depth, result)}});
     for (std::int64_t column = 0; plan_.depth_steps == 1 && column < plan_.column_steps; ++column) {
@@ -150,16 +150,16 @@ class MatMulVertices {
   }
 
  private:
-  static OperandRef AddTemporary(TilePlan& plan, DType type, Partition placement) {
+  static OperandRef AddTemporary(TilePlan& plan, DType type, Grid placement) {
     plan.temporaries.push_back({type, std::move(placement)});
     return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
   }
 
   // Placement of B's columns of one step, on every tile that uses them:
   // [parts of rows, groups, depth, parts of columns, columns of a step].
-  Partition KeptPlacement() const {
-    const Partition& grid = plan_.grid;
-    Partition placement;
+  Grid KeptPlacement() const {
+    const Grid& grid = plan_.grid;
+    Grid placement;
     placement.first_tile = grid.first_tile;
     placement.num_tiles = grid.num_tiles;
     const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t stride) {
@@ -176,7 +176,7 @@ class MatMulVertices {
   }
 
   VertexGroup KeepGroup(std::vector<Vertex> vertices, OperandRef kept) const {
-    const Partition& grid = plan_.grid;
+    const Grid& grid = plan_.grid;
     VertexGroup group;
     group.codelet = "poplar::Memcpy64";
     group.vertices = std::move(vertices);
@@ -214,7 +214,7 @@ class MatMulVertices {
   static Box ARegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kDepthDim}); }
   static Box BRegion(const Box& box) { return BoxOf(box, {kGroupDim, kDepthDim, kColumnDim}); }
   static Box CRegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kColumnDim}); }
-  static Box KeptRegion(const Partition& grid, const Box& box) {
+  static Box KeptRegion(const Grid& grid, const Box& box) {
     const std::int64_t row_part = grid.PartOf(kRowDim, box.begin[kRowDim]);
     const std::int64_t column_part = grid.PartOf(kColumnDim, box.begin[kColumnDim]);
     return {{row_part, box.begin[kGroupDim], box.begin[kDepthDim], column_part, 0},
@@ -223,7 +223,7 @@ class MatMulVertices {
   }
 
   VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef b, OperandRef result) const {
-    const Partition& grid = plan_.grid;
+    const Grid& grid = plan_.grid;
     const DType a_type = inputs_[0].type, b_type = inputs_[1].type;
     const DType operand = SizeOf(a_type) > SizeOf(b_type) ? a_type : b_type;
     const bool direct = result.kind == Kind::kOutput, wide = plan_.wide_weight_loads;
@@ -311,7 +311,7 @@ class MatMulVertices {
 
   // Steps over the outputs, each with its products and the sum of their partial sums.
   void AddOutputSteps(TilePlan& plan, const std::vector<Vertex>& out_vertices) const {
-    const OperandRef partials = AddTemporary(plan, plan_.partial_type, StepPartialsPartition(plan_));
+    const OperandRef partials = AddTemporary(plan, plan_.partial_type, StepPartialsGrid(plan_));
     const std::int64_t terms = plan_.grid.parts[kDepthDim];
     for (std::int64_t step = 0; step < plan_.output_steps; ++step) {
       VertexGroup products =
@@ -333,10 +333,10 @@ class MatMulVertices {
 
   // Adds `partials` [terms, g, m, n] and writes the result, in two stages if the plan has two.
   void AddSums(TilePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
-    const Partition& grid = plan_.grid;
+    const Grid& grid = plan_.grid;
     std::int64_t terms = grid.parts[kDepthDim];
     if (plan_.first_stage > 1) {
-      const Partition stage = FirstStagePartition(plan_);
+      const Grid stage = FirstStageGrid(plan_);
       const OperandRef sums = AddTemporary(plan, plan_.partial_type, stage);
       plan.supersteps.push_back({{FirstSumGroup(stage, partials, sums)}});
       partials = sums;
@@ -370,7 +370,7 @@ class MatMulVertices {
   }
 
   // Sum s of `sums` [terms / first_stage, g, m, n] adds `first_stage` partials from s * first_stage on.
-  VertexGroup FirstSumGroup(const Partition& stage, OperandRef partials, OperandRef sums) const {
+  VertexGroup FirstSumGroup(const Grid& stage, OperandRef partials, OperandRef sums) const {
     const std::int64_t terms = plan_.first_stage;
     VertexGroup group = SumGroup(stage.Vertices(), partials, sums, terms);
     group.reads[0].region = [terms](const Box& box) {
@@ -484,7 +484,7 @@ std::unique_ptr<Operation> MakeMatMul(MatMulPlan plan) {
 
 std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   MatMulPlan plan;
-  plan.grid = reader.Read<Partition>();
+  plan.grid = reader.Read<Grid>();
   plan.first_stage = ReadPositive(reader);
   plan.column_steps = ReadPositive(reader);
   plan.row_steps = ReadPositive(reader);

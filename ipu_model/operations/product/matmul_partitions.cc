@@ -1,4 +1,4 @@
-// The partitions that follow from a plan, and the recognition of an operand's mapping as such a partition.
+// The grids that follow from a plan, and the recognition of an operand's mapping as such a grid.
 #include <algorithm>
 #include <vector>
 
@@ -7,23 +7,23 @@
 namespace ipu_model {
 namespace {
 
-Partition Empty(const MatMulPlan& plan) {
-  Partition partition;
-  partition.first_tile = plan.grid.first_tile;
-  partition.num_tiles = plan.grid.num_tiles;
-  return partition;
+Grid Empty(const MatMulPlan& plan) {
+  Grid grid;
+  grid.first_tile = plan.grid.first_tile;
+  grid.num_tiles = plan.grid.num_tiles;
+  return grid;
 }
 
-void AddDim(Partition& partition, std::int64_t extent, std::int64_t parts, std::int64_t stride) {
-  partition.shape.push_back(extent);
-  partition.parts.push_back(parts);
-  partition.grain.push_back(1);
-  partition.tile_stride.push_back(stride);
+void AddDim(Grid& grid, std::int64_t extent, std::int64_t parts, std::int64_t stride) {
+  grid.shape.push_back(extent);
+  grid.parts.push_back(parts);
+  grid.grain.push_back(1);
+  grid.tile_stride.push_back(stride);
 }
 
 // Cuts every part of dimension `dim` into x more parts, `stride` tiles apart. May split the dimension into
-// two if `factorise` is set. Returns false if no partition can express the result.
-bool Refine(Partition& p, std::size_t dim, std::int64_t x, std::int64_t stride, bool factorise) {
+// two if `factorise` is set. Returns false if no grid can express the result.
+bool Refine(Grid& p, std::size_t dim, std::int64_t x, std::int64_t stride, bool factorise) {
   if (p.parts[dim] == 1) {
     p.parts[dim] = x;
     p.tile_stride[dim] = stride;
@@ -47,7 +47,7 @@ bool Refine(Partition& p, std::size_t dim, std::int64_t x, std::int64_t stride, 
 
 // Cuts the blocks [group, row, column] of a matrix, each of which is shared by the x parts of a third
 // dimension, among those parts. Uses the dimension that gives data to more of them; rows if both do.
-void ShareBlocks(Partition& p, std::size_t row, std::size_t column, std::int64_t x, std::int64_t stride,
+void ShareBlocks(Grid& p, std::size_t row, std::size_t column, std::int64_t x, std::int64_t stride,
                  bool factorise) {
   if (x == 1) return;
   const std::int64_t rows = p.shape[row] / p.parts[row], columns = p.shape[column] / p.parts[column];
@@ -56,9 +56,9 @@ void ShareBlocks(Partition& p, std::size_t row, std::size_t column, std::int64_t
     Refine(p, by_rows ? column : row, x, stride, factorise);
 }
 
-Partition MatrixPartition(const MatMulPlan& plan, MatMulDim row, MatMulDim column, MatMulDim shared_by) {
-  const Partition& grid = plan.grid;
-  Partition p = Empty(plan);
+Grid MatrixGrid(const MatMulPlan& plan, MatMulDim row, MatMulDim column, MatMulDim shared_by) {
+  const Grid& grid = plan.grid;
+  Grid p = Empty(plan);
   for (const int d : {static_cast<int>(kGroupDim), static_cast<int>(row), static_cast<int>(column)})
     AddDim(p, grid.shape[d], grid.parts[d], grid.tile_stride[d]);
   ShareBlocks(p, 1, 2, grid.parts[shared_by], grid.tile_stride[shared_by], true);
@@ -67,23 +67,17 @@ Partition MatrixPartition(const MatMulPlan& plan, MatMulDim row, MatMulDim colum
 
 }  // namespace
 
-Partition LhsPartition(const MatMulPlan& plan) {
-  return MatrixPartition(plan, kRowDim, kDepthDim, kColumnDim);
-}
-Partition RhsPartition(const MatMulPlan& plan) {
-  return MatrixPartition(plan, kDepthDim, kColumnDim, kRowDim);
-}
-Partition OutputPartition(const MatMulPlan& plan) {
-  return MatrixPartition(plan, kRowDim, kColumnDim, kDepthDim);
-}
+Grid LhsGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kRowDim, kDepthDim, kColumnDim); }
+Grid RhsGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kDepthDim, kColumnDim, kRowDim); }
+Grid OutputGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kRowDim, kColumnDim, kDepthDim); }
 
 std::vector<Vertex> OutputVertices(const MatMulPlan& plan) {
-  const Partition partition = OutputPartition(plan);
-  std::vector<Vertex> vertices = partition.Vertices();
-  if (partition.shape.size() == 3) return vertices;
+  const Grid grid = OutputGrid(plan);
+  std::vector<Vertex> vertices = grid.Vertices();
+  if (grid.shape.size() == 3) return vertices;
   // One dimension is factorised; its outer part is cut into single elements.
-  const std::size_t outer = partition.shape[1] == plan.grid.shape[kRowDim] ? 2 : 1;
-  const std::int64_t inner = partition.shape[outer + 1];
+  const std::size_t outer = grid.shape[1] == plan.grid.shape[kRowDim] ? 2 : 1;
+  const std::int64_t inner = grid.shape[outer + 1];
   for (Vertex& v : vertices) {
     const std::int64_t base = v.box.begin[outer] * inner;
     for (Shape* edge : {&v.box.begin, &v.box.end}) {
@@ -94,19 +88,19 @@ std::vector<Vertex> OutputVertices(const MatMulPlan& plan) {
   return vertices;
 }
 
-Partition PartialsPartition(const MatMulPlan& plan) {
-  const Partition& grid = plan.grid;
-  Partition p = Empty(plan);
+Grid PartialsGrid(const MatMulPlan& plan) {
+  const Grid& grid = plan.grid;
+  Grid p = Empty(plan);
   AddDim(p, grid.parts[kDepthDim], grid.parts[kDepthDim], grid.tile_stride[kDepthDim]);
   for (const int d : {kGroupDim, kRowDim, kColumnDim})
     AddDim(p, grid.shape[d], grid.parts[d], grid.tile_stride[d]);
   return p;
 }
 
-Partition FirstStagePartition(const MatMulPlan& plan) {
-  const Partition& grid = plan.grid;
+Grid FirstStageGrid(const MatMulPlan& plan) {
+  const Grid& grid = plan.grid;
   const std::int64_t sums = grid.parts[kDepthDim] / plan.first_stage, stride = grid.tile_stride[kDepthDim];
-  Partition p = Empty(plan);
+  Grid p = Empty(plan);
   AddDim(p, sums, sums, plan.first_stage * stride);
   for (const int d : {kGroupDim, kRowDim, kColumnDim})
     AddDim(p, grid.shape[d], grid.parts[d], grid.tile_stride[d]);
@@ -116,49 +110,49 @@ Partition FirstStagePartition(const MatMulPlan& plan) {
 
 OperandMapping OperandMappingOf(const View& view, const Mapping& mapping, unsigned num_tiles) {
   OperandMapping found;
-  const Partition* partition = mapping.partition();
-  if (partition == nullptr || view.offset != 0 || view.shape.size() != 3 ||
-      partition->num_tiles != num_tiles || NumElements(partition->shape) != view.num_elements())
+  const Grid* grid = mapping.grid();
+  if (grid == nullptr || view.offset != 0 || view.shape.size() != 3 || grid->num_tiles != num_tiles ||
+      NumElements(grid->shape) != view.num_elements())
     return found;
-  found.first_tile = partition->first_tile;
-  const std::size_t rank = partition->shape.size();
+  found.first_tile = grid->first_tile;
+  const std::size_t rank = grid->shape.size();
   std::vector<bool> used(rank, false);
   for (std::size_t d = 0; d < 3; ++d) {
     if (view.shape[d] == 1) continue;
     if (view.strides[d] <= 0) return found;
-    // Find the partition's dimensions that make up this one, outermost first.
-    std::int64_t stride = NumElements(partition->shape), extent = 1;
+    // Find the grid's dimensions that make up this one, outermost first.
+    std::int64_t stride = NumElements(grid->shape), extent = 1;
     int pieces = 0;
     bool whole_pieces = true;
     for (std::size_t p = 0; p < rank; ++p) {
       const std::int64_t outer = stride;
-      stride /= partition->shape[p];
-      if (partition->shape[p] == 1 || stride < view.strides[d] || outer > view.strides[d] * view.shape[d])
+      stride /= grid->shape[p];
+      if (grid->shape[p] == 1 || stride < view.strides[d] || outer > view.strides[d] * view.shape[d])
         continue;
-      if (partition->grain[p] != 1 || pieces == 2) return found;
+      if (grid->grain[p] != 1 || pieces == 2) return found;
       used[p] = true;
-      extent *= partition->shape[p];
+      extent *= grid->shape[p];
       DimSplit& split = found.dims[d];
       if (pieces++ == 0) {
-        split.parts = partition->parts[p];
-        split.stride = partition->tile_stride[p];
+        split.parts = grid->parts[p];
+        split.stride = grid->tile_stride[p];
         // A second piece can only cut the parts further if the first piece is cut into single elements.
-        split.inner_parts = partition->parts[p] == partition->shape[p] ? 1 : 0;
-        whole_pieces = partition->shape[p] % partition->parts[p] == 0;
-      } else if (partition->parts[p] == 1) {
+        split.inner_parts = grid->parts[p] == grid->shape[p] ? 1 : 0;
+        whole_pieces = grid->shape[p] % grid->parts[p] == 0;
+      } else if (grid->parts[p] == 1) {
         // Balanced parts of the whole dimension would begin at other elements.
         if (!whole_pieces) return found;
       } else {
         if (split.inner_parts == 0) return found;
-        split.inner_parts = partition->parts[p];
-        split.inner_stride = partition->tile_stride[p];
+        split.inner_parts = grid->parts[p];
+        split.inner_stride = grid->tile_stride[p];
       }
     }
     found.dims[d].inner_parts = std::max<std::int64_t>(1, found.dims[d].inner_parts);
     if (extent != view.shape[d]) return found;
   }
   for (std::size_t p = 0; p < rank; ++p) {
-    if (!used[p] && partition->shape[p] > 1) return found;
+    if (!used[p] && grid->shape[p] > 1) return found;
   }
   found.known = true;
   return found;

@@ -205,7 +205,7 @@ class Planner {
   }
 
   // Whether the tiles that use a block of an operand [row, column] can each hold a part of it; see
-  // RhsPartition.
+  // RhsGrid.
   bool CanShare(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim other) const {
     const auto divides = [&](MatMulDim d) {
       return c.parts[d] == 1 || c.stride[d] == c.parts[other] * c.stride[other] ||

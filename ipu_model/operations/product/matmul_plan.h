@@ -52,7 +52,7 @@ struct MatMulProblem {
 
 struct MatMulPlan {
   // Over [groups, rows, columns, depth]; every part is one vertex.
-  Partition grid;
+  Grid grid;
   // If above 1, groups of `first_stage` consecutive partial sums are added first, then the rest; otherwise
   // one stage.
   std::int64_t first_stage = 1;
@@ -80,19 +80,19 @@ struct MatMulPlan {
 
 MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem);
 
-// Returns the partition of the partial sums [parts of depth, groups, rows, columns], each on the tile that
+// Returns the grid of the partial sums [parts of depth, groups, rows, columns], each on the tile that
 // computes it.
-Partition PartialsPartition(const MatMulPlan& plan);
-// Returns the partition of the sums of plan.first_stage partials each, cut among the tiles that computed
+Grid PartialsGrid(const MatMulPlan& plan);
+// Returns the grid of the sums of plan.first_stage partials each, cut among the tiles that computed
 // them.
-Partition FirstStagePartition(const MatMulPlan& plan);
+Grid FirstStageGrid(const MatMulPlan& plan);
 
 // Return the mappings that the plan prefers for operands and result: every block is cut among the tiles that
 // use it. Shapes are those of the tensors, possibly with one dimension factorised.
-Partition LhsPartition(const MatMulPlan& plan);
-Partition RhsPartition(const MatMulPlan& plan);
-Partition OutputPartition(const MatMulPlan& plan);
-// Returns the parts of OutputPartition as boxes over [groups, rows, columns], one per tile.
+Grid LhsGrid(const MatMulPlan& plan);
+Grid RhsGrid(const MatMulPlan& plan);
+Grid OutputGrid(const MatMulPlan& plan);
+// Returns the parts of OutputGrid as boxes over [groups, rows, columns], one per tile.
 std::vector<Vertex> OutputVertices(const MatMulPlan& plan);
 
 }  // namespace ipu_model

@@ -146,9 +146,9 @@ std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, 
   return vertices;
 }
 
-Partition StepPartialsPartition(const MatMulPlan& plan) {
-  const Partition& grid = plan.grid;
-  Partition p;
+Grid StepPartialsGrid(const MatMulPlan& plan) {
+  const Grid& grid = plan.grid;
+  Grid p;
   p.first_tile = grid.first_tile;
   p.num_tiles = grid.num_tiles;
   const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t stride) {

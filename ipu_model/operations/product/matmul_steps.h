@@ -20,7 +20,7 @@ std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, 
 
 // Steps over a dimension of the result: the place of a step's partial sums, [parts of depth, parts of `dim`,
 // groups, rows, columns], of which `dim` counts from the step's first element.
-Partition StepPartialsPartition(const MatMulPlan& plan);
+Grid StepPartialsGrid(const MatMulPlan& plan);
 // Returns the region of these that belongs to the outputs `box` [group, row, column], which are of one part.
 Box StepPartialsRegion(const MatMulPlan& plan, std::int64_t step, Box box);
 // Cuts vertices [group, row, column] into those of one step and of single parts.

@@ -218,7 +218,7 @@ TEST(TwoStageSumsAndSerialSteps) {
     const std::vector<float> av = Whole(550), bv = Whole(300);
     p.In(a, av);
     p.In(b, bv);
-    Tensor c = NewTensor(p.graph, DType::kF32, {1, 11, 6}, Mapping(OutputPartition(plan)), "c");
+    Tensor c = NewTensor(p.graph, DType::kF32, {1, 11, 6}, Mapping(OutputGrid(plan)), "c");
     // Also test serialisation.
     Writer writer;
     MakeMatMul(plan)->Write(writer);
@@ -267,7 +267,7 @@ TEST(LimitedBuffers) {
              b = p.graph.addVariable(Type(type), {1, 300, 34}, "b");
       poputil::mapTensorLinearly(p.graph, a);
       poputil::mapTensorLinearly(p.graph, b);
-      Tensor c = NewTensor(p.graph, type, {1, 47, 34}, Mapping(OutputPartition(plan)), "c");
+      Tensor c = NewTensor(p.graph, type, {1, 47, 34}, Mapping(OutputGrid(plan)), "c");
       auto operation = MakeMatMul(plan);
       operation->inputs.resize(2);
       operation->outputs.resize(1);

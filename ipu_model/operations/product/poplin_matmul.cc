@@ -52,11 +52,11 @@ std::size_t matmul::PlanningCache::size() const { return plans_->by_problem.size
 namespace {
 
 using ipu_model::DType;
+using ipu_model::Grid;
 using ipu_model::MatMulOptions;
 using ipu_model::MatMulPlan;
 using ipu_model::MatMulProblem;
 using ipu_model::OperandMapping;
-using ipu_model::Partition;
 using ipu_model::Shape;
 using ipu_model::View;
 
@@ -188,12 +188,11 @@ void AssumePlanned(MatMulProblem* problem) {
 // An operation without its output.
 struct Planned {
   std::unique_ptr<ipu_model::Operation> operation;
-  Partition output;
+  Grid output;
 };
 // Returns an empty mapping for an empty tensor.
-ipu_model::Mapping MappingOf(Partition partition) {
-  return ipu_model::NumElements(partition.shape) == 0 ? ipu_model::Mapping()
-                                                      : ipu_model::Mapping(std::move(partition));
+ipu_model::Mapping MappingOf(Grid grid) {
+  return ipu_model::NumElements(grid.shape) == 0 ? ipu_model::Mapping() : ipu_model::Mapping(std::move(grid));
 }
 
 Planned PlanProduct(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B, poplar::Type type,
@@ -209,7 +208,7 @@ Planned PlanProduct(poplar::Graph& graph, const poplar::Tensor& A, const poplar:
   if (out != nullptr) problem.out = OperandMappingIn(graph, *out);
   MatMulPlan plan = PlanFor(graph, problem, cache);
   Planned planned;
-  planned.output = ipu_model::OutputPartition(plan);
+  planned.output = ipu_model::OutputGrid(plan);
   planned.operation = ipu_model::MakeMatMul(std::move(plan));
   planned.operation->name = debugContext.getPathName();
   planned.operation->inputs = {a, b};
@@ -273,7 +272,7 @@ poplar::Tensor createMatMulGroupedInputLHS(poplar::Graph& graph, const poplar::T
   AssumePlanned(&problem);
   problem.a_follows_plan = true;
   return ipu_model::NewTensor(graph, inputType.id(), Shape(aShape.begin(), aShape.end()),
-                              MappingOf(ipu_model::LhsPartition(PlanFor(graph, problem, cache))),
+                              MappingOf(ipu_model::LhsGrid(PlanFor(graph, problem, cache))),
                               debugContext.getPathName());
 }
 
@@ -287,7 +286,7 @@ poplar::Tensor createMatMulGroupedInputRHS(poplar::Graph& graph, const poplar::T
   AssumePlanned(&problem);
   problem.b_follows_plan = true;
   return ipu_model::NewTensor(graph, inputType.id(), Shape(bShape.begin(), bShape.end()),
-                              MappingOf(ipu_model::RhsPartition(PlanFor(graph, problem, cache))),
+                              MappingOf(ipu_model::RhsGrid(PlanFor(graph, problem, cache))),
                               debugContext.getPathName());
 }
 

@@ -30,8 +30,8 @@ constexpr std::int64_t kSmallestShares[] = {64, 16, 4};
 
 // Splits the iteration space into blocks, kept dimensions first: every split of a reduced dimension makes
 // partial results.
-Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t smallest_share,
-                          unsigned num_tiles) {
+Grid SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t smallest_share,
+                     unsigned num_tiles) {
   std::int64_t left =
       std::max<std::int64_t>(1, std::min<std::int64_t>(num_tiles, NumElements(shape) / smallest_share));
   Shape parts(shape.size(), 1);
@@ -42,7 +42,7 @@ Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t s
       left /= parts[d];
     }
   }
-  return Partition::Grid(shape, parts, num_tiles);
+  return Grid::Of(shape, parts, num_tiles);
 }
 
 // inputs: values, then inits; outputs: results.
@@ -123,7 +123,7 @@ class ReduceOperation : public CombiningOperation, public Expandable {
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    const std::vector<Partition> stages = Stages(context);
+    const std::vector<Grid> stages = Stages(context);
     return stages.empty() ? PlanAtResults(context) : PlanPartials(context, stages);
   }
 
@@ -141,11 +141,11 @@ class ReduceOperation : public CombiningOperation, public Expandable {
   unsigned size() const { return static_cast<unsigned>(kernel_->size()); }
 
   // Uses the mapping of the values if it is a grid over their dimensions; otherwise spreads them evenly.
-  std::vector<Partition> Stages(const DeviceContext& context) const {
+  std::vector<Grid> Stages(const DeviceContext& context) const {
     const View& values = inputs[0];
-    const Partition* partition = context.mapping(values.variable).partition();
-    const bool in_place = partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
-                          IsRowMajorContiguous(values);
+    const Grid* grid = context.mapping(values.variable).grid();
+    const bool in_place =
+        grid != nullptr && grid->shape == values.shape && values.offset == 0 && IsRowMajorContiguous(values);
     ReduceProblem problem{cost_, mask_, {}, in_place, 0, 0, 1, 1};
     for (unsigned i = 0; i < size(); ++i) {
       problem.value_bytes += static_cast<std::int64_t>(SizeOf(inputs[i].type));
@@ -157,7 +157,7 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     for (const Vertex& vertex : mapping.VerticesOver(outputs[0], context.num_tiles()))
       problem.results = std::max(problem.results, vertex.box.num_elements());
     if (in_place) {
-      problem.work = *partition;
+      problem.work = *grid;
       return ChooseReduceStages(problem, context.target(), context.num_tiles()).partials;
     }
     ReduceStages best;
@@ -215,12 +215,12 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     return plan;
   }
 
-  TilePlan PlanPartials(const DeviceContext& context, const std::vector<Partition>& stages) const {
+  TilePlan PlanPartials(const DeviceContext& context, const std::vector<Grid>& stages) const {
     TilePlan plan;
     std::uint32_t mask = mask_;
     std::size_t lead = 0;  // the leading dimensions of the partial results, which are still to be reduced
     for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) lead += IsReduced(mask_, d) ? 1 : 0;
-    for (const Partition& work : stages) {
+    for (const Grid& work : stages) {
       AddStage(context, work, mask, lead, &plan);
       mask = (1u << lead) - 1;
     }
@@ -231,12 +231,12 @@ class ReduceOperation : public CombiningOperation, public Expandable {
 
   // Adds a superstep that combines the values, or the partial results of the stage before, to partial
   // results. These have `lead` dimensions for the parts of the reduced ones, then the kept dimensions.
-  void AddStage(const DeviceContext& context, const Partition& work, std::uint32_t mask, std::size_t lead,
+  void AddStage(const DeviceContext& context, const Grid& work, std::uint32_t mask, std::size_t lead,
                 TilePlan* plan) const {
     const bool first = plan->temporaries.empty();
     const auto from = first ? OperandRef::Kind::kInput : OperandRef::Kind::kTemporary;
     const auto base = static_cast<unsigned>(plan->temporaries.size());
-    const Partition placement = PartialsPlacement(work, mask);
+    const Grid placement = PartialsPlacement(work, mask);
     VertexGroup group;
     group.codelet = "popops::ReducePartial";
     group.vertices = work.Vertices();
@@ -345,10 +345,9 @@ bool ReducesTrailing(std::uint32_t mask, const Shape& shape) {
 Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint32_t mask, DType type,
                       const Shape& shape) {
   const Variable& variable = graph.impl().variables[values.variable];
-  const Partition* partition = variable.mapping.partition();
-  if (partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
-      IsRowMajorContiguous(values)) {
-    Partition kept = *partition;
+  const Grid* grid = variable.mapping.grid();
+  if (grid != nullptr && grid->shape == values.shape && values.offset == 0 && IsRowMajorContiguous(values)) {
+    Grid kept = *grid;
     kept.shape.clear();
     kept.parts.clear();
     kept.grain.clear();
@@ -356,13 +355,13 @@ Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint3
     bool split = false;
     for (std::size_t d = 0; d < values.shape.size(); ++d) {
       if (IsReduced(mask, d)) {
-        split = split || partition->parts[d] > 1;
+        split = split || grid->parts[d] > 1;
         continue;
       }
-      kept.shape.push_back(partition->shape[d]);
-      kept.parts.push_back(partition->parts[d]);
-      kept.grain.push_back(partition->grain[d]);
-      kept.tile_stride.push_back(partition->tile_stride[d]);
+      kept.shape.push_back(grid->shape[d]);
+      kept.parts.push_back(grid->parts[d]);
+      kept.grain.push_back(grid->grain[d]);
+      kept.tile_stride.push_back(grid->tile_stride[d]);
     }
     if (!split && !kept.shape.empty()) return Mapping(kept);
   }
@@ -371,15 +370,15 @@ Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint3
   const std::int64_t results = NumElements(shape);
   const poplar::Target& target = graph.getTarget();
   if (results == 0) return {};
-  Partition linear = Partition::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles());
+  Grid linear = Grid::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles());
   // Values that are spread linearly and adjacent for each result: with as many parts, results are where their
   // values are. Another number of parts would move almost all values.
-  if (partition != nullptr && partition->shape == Shape{NumElements(values.shape)} && values.offset == 0 &&
+  if (grid != nullptr && grid->shape == Shape{NumElements(values.shape)} && values.offset == 0 &&
       IsRowMajorContiguous(values) && ReducesTrailing(mask, values.shape) &&
-      partition->parts[0] > linear.parts[0] && partition->parts[0] <= results / linear.grain[0]) {
-    linear.parts = partition->parts;
-    linear.tile_stride = partition->tile_stride;
-    linear.first_tile = partition->first_tile;
+      grid->parts[0] > linear.parts[0] && grid->parts[0] <= results / linear.grain[0]) {
+    linear.parts = grid->parts;
+    linear.tile_stride = grid->tile_stride;
+    linear.first_tile = grid->first_tile;
   }
   return Mapping(linear);
 }

@@ -13,8 +13,8 @@ struct Load {
   bool contiguous = false;  // whether the values of a result are adjacent
 };
 
-// Returns what the fullest tile of a partition combines, and how many results that makes.
-Load LargestLoad(const Partition& work, std::uint32_t mask) {
+// Returns what the fullest tile of a grid combines, and how many results that makes.
+Load LargestLoad(const Grid& work, std::uint32_t mask) {
   Load load;
   for (std::size_t d = 0; d < work.shape.size(); ++d) {
     const std::int64_t largest = work.LargestPart(static_cast<int>(d));
@@ -33,8 +33,8 @@ double StageCycles(const ReduceProblem& problem, const TargetModel& target, cons
          bytes / target.exchange_bytes_per_cycle;
 }
 
-// Returns a partition of partial results that leaves about `groups` for each result and spreads the work.
-Partition SecondStage(const Shape& shape, std::size_t reduced, std::int64_t groups, unsigned num_tiles) {
+// Returns a grid of partial results that leaves about `groups` for each result and spreads the work.
+Grid SecondStage(const Shape& shape, std::size_t reduced, std::int64_t groups, unsigned num_tiles) {
   Shape parts(shape.size(), 1);
   std::int64_t left = groups, used = 1;
   for (std::size_t d = 0; d < reduced; ++d) {
@@ -47,13 +47,13 @@ Partition SecondStage(const Shape& shape, std::size_t reduced, std::int64_t grou
     parts[d] = std::max<std::int64_t>(1, std::min(shape[d], left));
     left /= parts[d];
   }
-  return Partition::Grid(shape, std::move(parts), num_tiles);
+  return Grid::Of(shape, std::move(parts), num_tiles);
 }
 
 }  // namespace
 
-Partition PartialsPlacement(const Partition& work, std::uint32_t mask) {
-  Partition placement;
+Grid PartialsPlacement(const Grid& work, std::uint32_t mask) {
+  Grid placement;
   placement.first_tile = work.first_tile;
   placement.num_tiles = work.num_tiles;
   for (const bool reduced : {true, false}) {
@@ -92,7 +92,7 @@ ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel&
   const Shape shape = PartialsPlacement(problem.work, problem.mask).shape;
   const std::uint32_t mask = (1u << reduced) - 1;
   for (std::int64_t groups = 2; groups * 2 <= partials; groups *= 2) {
-    Partition second = SecondStage(shape, reduced, groups, num_tiles);
+    Grid second = SecondStage(shape, reduced, groups, num_tiles);
     std::int64_t left = 1;
     for (std::size_t d = 0; d < reduced; ++d) left *= second.parts[d];
     const double staged =

@@ -22,14 +22,14 @@ inline bool ReducesInnermost(std::uint32_t mask, const std::vector<std::int64_t>
   return true;
 }
 
-// Returns where the partial results are that a stage with the work partition `work` makes: [parts of the
+// Returns where the partial results are that a stage with the work grid `work` makes: [parts of the
 // reduced dimensions..., kept dimensions...], each on the tile that computes it.
-Partition PartialsPlacement(const Partition& work, std::uint32_t mask);
+Grid PartialsPlacement(const Grid& work, std::uint32_t mask);
 
 struct ReduceProblem {
   const ElementwiseCost& combiner;
   std::uint32_t mask;          // the reduced dimensions of the values
-  Partition work;              // of the values, for the first stage
+  Grid work;                   // of the values, for the first stage
   bool in_place;               // whether `work` is the mapping of the values
   std::int64_t value_bytes;    // of one value, in all tensors that are reduced together
   std::int64_t partial_bytes;  // of one partial result
@@ -38,10 +38,10 @@ struct ReduceProblem {
 };
 
 struct ReduceStages {
-  // The work partitions of the stages that make partial results; none if the tiles of the results receive the
+  // The work grids of the stages that make partial results; none if the tiles of the results receive the
   // values themselves. That of the second stage is over the placement's shape, whose leading dimensions it
   // reduces.
-  std::vector<Partition> partials;
+  std::vector<Grid> partials;
   double cycles = 0;  // estimated
 };
 

@@ -69,16 +69,16 @@ class Layers {
 // What the vertices share.
 struct Chunked {
   std::size_t dim = 0;
-  Partition partition;
+  Grid grid;
   std::vector<OperandRef> sorted;            // where the operands are sorted, and the positions
   std::shared_ptr<const SortKernel> kernel;  // over the operands and the position
 
-  std::int64_t ChunkOf(const Box& box) const { return box.begin[dim] / partition.grain[dim]; }
+  std::int64_t ChunkOf(const Box& box) const { return box.begin[dim] / grid.grain[dim]; }
   Box PartnerBox(const Stage& stage, const Box& box) const {
     Box partner = box;
     const std::int64_t chunk = stage.Partner(ChunkOf(box));
-    partner.begin[dim] = chunk * partition.grain[dim];
-    partner.end[dim] = std::min(partner.begin[dim] + partition.grain[dim], partition.shape[dim]);
+    partner.begin[dim] = chunk * grid.grain[dim];
+    partner.end[dim] = std::min(partner.begin[dim] + grid.grain[dim], grid.shape[dim]);
     return partner;
   }
 };
@@ -98,7 +98,7 @@ void AddPairs(const Chunked& shared, const Stage& stage, const std::vector<Verte
   const std::size_t dim = shared.dim;
   // By the other dimensions' begins and the chunk, because rows may lie on several tiles.
   std::map<std::pair<Shape, std::int64_t>, const Vertex*> waiting;
-  Layers layers(shared.partition.num_tiles);
+  Layers layers(shared.grid.num_tiles);
   for (const Vertex& vertex : vertices) {
     const std::int64_t chunk = shared.ChunkOf(vertex.box), partner = stage.Partner(chunk);
     if (partner < 0) continue;
@@ -181,61 +181,61 @@ VertexGroup Merge(const std::shared_ptr<const Chunked>& shared, const Stage& sta
 
 }  // namespace
 
-Partition SortPartition(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
-                        unsigned num_tiles, const TargetModel& target) {
+Grid SortGrid(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
+              unsigned num_tiles, const TargetModel& target) {
   const std::int64_t n = shape[dim];
   const std::int64_t rows = std::max<std::int64_t>(1, n > 0 ? NumElements(shape) / n : 1);
   const std::int64_t chunks = ChooseSortChunks(target, n, rows, operands, element_bytes, num_tiles).parts;
-  Partition partition;
-  partition.shape = shape;
-  partition.num_tiles = num_tiles;
-  partition.parts.assign(shape.size(), 1);
-  partition.grain.assign(shape.size(), 1);
-  partition.grain[dim] = std::max<std::int64_t>(1, CeilDivide(n, chunks));
-  partition.parts[dim] = std::max<std::int64_t>(1, CeilDivide(n, partition.grain[dim]));
+  Grid grid;
+  grid.shape = shape;
+  grid.num_tiles = num_tiles;
+  grid.parts.assign(shape.size(), 1);
+  grid.grain.assign(shape.size(), 1);
+  grid.grain[dim] = std::max<std::int64_t>(1, CeilDivide(n, chunks));
+  grid.parts[dim] = std::max<std::int64_t>(1, CeilDivide(n, grid.grain[dim]));
   // Rows beyond one for each tile are parts of their own where a tile cannot exchange all of its rows at
   // once.
   const std::int64_t together =
-      std::max<std::int64_t>(1, LongestChunk(element_bytes, target.bytes_per_tile) / partition.grain[dim]);
+      std::max<std::int64_t>(1, LongestChunk(element_bytes, target.bytes_per_tile) / grid.grain[dim]);
   const std::int64_t least = CeilDivide(rows, together);
-  std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / partition.parts[dim]);
+  std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / grid.parts[dim]);
   const bool more_than_tiles = least > tiles;
   if (more_than_tiles) tiles = least;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (d == dim) continue;
-    partition.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
-    tiles = more_than_tiles ? CeilDivide(tiles, partition.parts[d]) : tiles / partition.parts[d];
+    grid.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
+    tiles = more_than_tiles ? CeilDivide(tiles, grid.parts[d]) : tiles / grid.parts[d];
   }
-  partition.tile_stride = TileStrides(partition.parts);
-  return partition;
+  grid.tile_stride = TileStrides(grid.parts);
+  return grid;
 }
 
-bool LieAs(const std::vector<View>& views, const Partition& partition, const DeviceContext& context) {
+bool LieAs(const std::vector<View>& views, const Grid& grid, const DeviceContext& context) {
   return std::all_of(views.begin(), views.end(), [&](const View& view) {
-    const Partition* const held = context.mapping(view.variable).partition();
-    return held != nullptr && *held == partition && view.offset == 0 && view.shape == partition.shape &&
+    const Grid* const held = context.mapping(view.variable).grid();
+    return held != nullptr && *held == grid && view.offset == 0 && view.shape == grid.shape &&
            view.strides == RowMajorStrides(view.shape);
   });
 }
 
-void PlanChunkedSort(const Partition& partition, std::size_t dim, const Expression& comparator,
+void PlanChunkedSort(const Grid& grid, std::size_t dim, const Expression& comparator,
                      const std::vector<OperandRef>& sorted, TilePlan* plan) {
   auto shared = std::make_shared<Chunked>();
   shared->dim = dim;
-  shared->partition = partition;
+  shared->grid = grid;
   shared->sorted = sorted;
   shared->kernel = std::make_shared<const SortKernel>(comparator, true);
-  const std::vector<Vertex> vertices = partition.Vertices();
+  const std::vector<Vertex> vertices = grid.Vertices();
   std::vector<std::vector<Vertex>> layers;
   const auto add = [&layers](std::size_t layer, const Vertex& vertex) {
     if (layer >= layers.size()) layers.resize(layer + 1);
     layers[layer].push_back(vertex);
   };
-  Layers first(partition.num_tiles);
+  Layers first(grid.num_tiles);
   for (const Vertex& vertex : vertices) add(first.Add(vertex.tile, vertex.tile), vertex);
   for (std::vector<Vertex>& layer : layers)
     plan->supersteps.push_back({{FirstSort(shared, std::move(layer))}});
-  for (const Stage& stage : Network(partition.parts[dim])) {
+  for (const Stage& stage : Network(grid.parts[dim])) {
     layers.clear();
     AddPairs(*shared, stage, vertices, add);
     for (std::vector<Vertex>& layer : layers)

@@ -15,17 +15,17 @@ namespace ipu_model {
 
 inline constexpr std::uint64_t kSortVertexBytes = 40;  // pointers, lengths and strides (model estimate)
 
-// Returns the partition for sorting: rows are spread, the sort dimension is cut into parts of equal length
+// Returns the grid for sorting: rows are spread, the sort dimension is cut into parts of equal length
 // (the last may be shorter).
-Partition SortPartition(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
-                        unsigned num_tiles, const TargetModel& target);
+Grid SortGrid(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
+              unsigned num_tiles, const TargetModel& target);
 
-// Whether all of these lie as `partition` says, so that chunks need no memory beside them.
-bool LieAs(const std::vector<View>& views, const Partition& partition, const DeviceContext& context);
+// Whether all of these lie as `grid` says, so that chunks need no memory beside them.
+bool LieAs(const std::vector<View>& views, const Grid& grid, const DeviceContext& context);
 
-// Adds the supersteps that sort the inputs, cut as `partition` says, into `sorted`: a tensor with that
-// partition for each input, and at last one for the positions before the sort (u32 or s32).
-void PlanChunkedSort(const Partition& partition, std::size_t dim, const Expression& comparator,
+// Adds the supersteps that sort the inputs, cut as `grid` says, into `sorted`: a tensor with that
+// grid for each input, and at last one for the positions before the sort (u32 or s32).
+void PlanChunkedSort(const Grid& grid, std::size_t dim, const Expression& comparator,
                      const std::vector<OperandRef>& sorted, TilePlan* plan);
 
 // Returns the vertices that copy boxes of the first `operands` temporaries to the outputs.

@@ -54,16 +54,15 @@ class SortOperation : public Operation, public Expandable {
     kernel_->Run(context, static_cast<int>(dim_), in, out);
   }
 
-  Partition MakePartition(unsigned num_tiles, const TargetModel& target) const {
+  Grid MakeGrid(unsigned num_tiles, const TargetModel& target) const {
     std::int64_t bytes = 0;
     for (const View& view : inputs) bytes += static_cast<std::int64_t>(SizeOf(view.type));
-    return SortPartition(inputs[0].shape, dim_, inputs.size(), bytes, num_tiles, target);
+    return SortGrid(inputs[0].shape, dim_, inputs.size(), bytes, num_tiles, target);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    const Partition partition = MakePartition(context.num_tiles(), context.target());
-    return partition.parts[dim_] == 1 ? PlanWhole(partition)
-                                      : PlanChunks(partition, LieAs(outputs, partition, context));
+    const Grid grid = MakeGrid(context.num_tiles(), context.target());
+    return grid.parts[dim_] == 1 ? PlanWhole(grid) : PlanChunks(grid, LieAs(outputs, grid, context));
   }
 
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
@@ -73,8 +72,8 @@ class SortOperation : public Operation, public Expandable {
   }
 
  private:
-  TilePlan PlanWhole(const Partition& partition) const {
-    VertexGroup group = MakeVertexGroup("popops::Sort", partition.Vertices(), 900, kSortVertexBytes);
+  TilePlan PlanWhole(const Grid& grid) const {
+    VertexGroup group = MakeVertexGroup("popops::Sort", grid.Vertices(), 900, kSortVertexBytes);
     for (unsigned i = 0; i < inputs.size(); ++i) {
       group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
       group.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
@@ -92,19 +91,19 @@ class SortOperation : public Operation, public Expandable {
     return plan;
   }
 
-  TilePlan PlanChunks(const Partition& partition, bool in_results) const {
+  TilePlan PlanChunks(const Grid& grid, bool in_results) const {
     const unsigned n = static_cast<unsigned>(inputs.size());
     TilePlan plan;
     std::vector<OperandRef> sorted;
     for (unsigned i = 0; i < n && in_results; ++i) sorted.push_back({OperandRef::Kind::kOutput, i});
     for (unsigned i = 0; i < n && !in_results; ++i) {
       sorted.push_back({OperandRef::Kind::kTemporary, i});
-      plan.temporaries.push_back({inputs[i].type, partition});
+      plan.temporaries.push_back({inputs[i].type, grid});
     }
     sorted.push_back({OperandRef::Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size())});
-    plan.temporaries.push_back({DType::kU32, partition});  // positions before the sort
-    PlanChunkedSort(partition, dim_, comparator_, sorted, &plan);
-    if (!in_results) plan.supersteps.push_back({{StoreSorted(partition.Vertices(), n)}});
+    plan.temporaries.push_back({DType::kU32, grid});  // positions before the sort
+    PlanChunkedSort(grid, dim_, comparator_, sorted, &plan);
+    if (!in_results) plan.supersteps.push_back({{StoreSorted(grid.Vertices(), n)}});
     return plan;
   }
 
@@ -165,10 +164,10 @@ std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar:
     operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
   }
   const poplar::Target& target = graph.getTarget();
-  const Partition partition = operation->MakePartition(target.getNumTiles(), ModelOf(target));
+  const ipu_model::Grid grid = operation->MakeGrid(target.getNumTiles(), ModelOf(target));
   std::vector<poplar::Tensor> results;
   for (const View& view : operation->inputs) {
-    results.push_back(NewTensor(graph, view.type, view.shape, Mapping(partition), name));
+    results.push_back(NewTensor(graph, view.type, view.shape, Mapping(grid), name));
     results.back().asView(&operation->outputs.emplace_back());
   }
   AddOperation(prog, std::move(operation));

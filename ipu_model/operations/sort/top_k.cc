@@ -50,44 +50,42 @@ Expression Before(DType type, bool largest) {
 }
 
 // Rows are spread; the last dimension is cut into parts of at least k elements.
-Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
-                        const TargetModel& target) {
+Grid ScanGrid(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles, const TargetModel& target) {
   const std::size_t last = shape.size() - 1;
-  Partition partition;
-  partition.shape = shape;
-  partition.num_tiles = num_tiles;
-  partition.parts.assign(shape.size(), 1);
-  partition.grain.assign(shape.size(), 1);
-  partition.parts[last] = ChooseTopKParts(target, shape[last], k, NumRows(shape), type, num_tiles).parts;
-  std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / partition.parts[last]);
+  Grid grid;
+  grid.shape = shape;
+  grid.num_tiles = num_tiles;
+  grid.parts.assign(shape.size(), 1);
+  grid.grain.assign(shape.size(), 1);
+  grid.parts[last] = ChooseTopKParts(target, shape[last], k, NumRows(shape), type, num_tiles).parts;
+  std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / grid.parts[last]);
   for (std::size_t d = 0; d < last; ++d) {
-    partition.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
-    tiles /= partition.parts[d];
+    grid.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
+    tiles /= grid.parts[d];
   }
-  partition.tile_stride = TileStrides(partition.parts);
-  return partition;
+  grid.tile_stride = TileStrides(grid.parts);
+  return grid;
 }
 
-// Returns the partition of the results in parts: the rows of `scan`, k elements each.
-Partition RowsOfResult(Partition scan, std::int64_t k) {
+// Returns the grid of the results in parts: the rows of `scan`, k elements each.
+Grid RowsOfResult(Grid scan, std::int64_t k) {
   scan.shape.back() = k;
   scan.parts.back() = 1;
   return scan;
 }
 
-Partition RowsSorted(const Shape& shape, DType type, unsigned num_tiles, const TargetModel& target) {
-  return SortPartition(shape, shape.size() - 1, 1, static_cast<std::int64_t>(SizeOf(type)), num_tiles,
-                       target);
+Grid RowsSorted(const Shape& shape, DType type, unsigned num_tiles, const TargetModel& target) {
+  return SortGrid(shape, shape.size() - 1, 1, static_cast<std::int64_t>(SizeOf(type)), num_tiles, target);
 }
 
-Partition ResultPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
-                          const TargetModel& target) {
+Grid ResultGrid(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
+                const TargetModel& target) {
   if (!Sorts(shape, k, type, num_tiles, target))
-    return RowsOfResult(ScanPartition(shape, k, type, num_tiles, target), k);
+    return RowsOfResult(ScanGrid(shape, k, type, num_tiles, target), k);
   if (k == shape.back()) return RowsSorted(shape, type, num_tiles, target);
   Shape result = shape;
   result.back() = k;
-  return SpreadPartition(result, DType::kS32, num_tiles);
+  return SpreadGrid(result, DType::kS32, num_tiles);
 }
 
 // The candidates of the rows of `box` from parts [begin, end); the last dimension of the box is that of the
@@ -137,8 +135,7 @@ class TopKOperation : public Operation, public Expandable {
     if (NumElements(outputs[0].shape) == 0) return plan;
     if (Sorts(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target()))
       return PlanSort(context);
-    const Partition scan =
-        ScanPartition(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target());
+    const Grid scan = ScanGrid(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target());
     const std::int64_t parts = scan.parts.back();
     const auto row = [k](const Box& box) {
       Box region = box;
@@ -183,7 +180,7 @@ class TopKOperation : public Operation, public Expandable {
     std::vector<std::int64_t> merged = {1};  // parts of the scan in one of the stage's
     for (std::size_t s = 0; s < stages.size(); ++s) {
       if (s > 0) merged.push_back(merged.back() * stages[s - 1]);
-      Partition candidates = scan;
+      Grid candidates = scan;
       candidates.shape.back() = candidates.parts.back() = CeilDivide(parts, merged[s]);
       candidates.tile_stride.back() *= merged[s];
       candidates.shape.push_back(k);
@@ -273,15 +270,15 @@ class TopKOperation : public Operation, public Expandable {
   TilePlan PlanSort(const DeviceContext& context) const {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;
-    const Partition partition = RowsSorted(shape, type, context.num_tiles(), context.target());
-    const bool in_results = LieAs(outputs, partition, context);
+    const Grid grid = RowsSorted(shape, type, context.num_tiles(), context.target());
+    const bool in_results = LieAs(outputs, grid, context);
     const auto kind = in_results ? OperandRef::Kind::kOutput : OperandRef::Kind::kTemporary;
     TilePlan plan;
-    if (!in_results) plan.temporaries = {{type, partition}, {DType::kU32, partition}};
-    PlanChunkedSort(partition, shape.size() - 1, Before(type, largest_), {{kind, 0}, {kind, 1}}, &plan);
+    if (!in_results) plan.temporaries = {{type, grid}, {DType::kU32, grid}};
+    PlanChunkedSort(grid, shape.size() - 1, Before(type, largest_), {{kind, 0}, {kind, 1}}, &plan);
     if (in_results) return plan;
-    const Partition result =
-        ResultPartition(shape, outputs[0].shape.back(), type, context.num_tiles(), context.target());
+    const Grid result =
+        ResultGrid(shape, outputs[0].shape.back(), type, context.num_tiles(), context.target());
     plan.supersteps.push_back({{StoreSorted(result.Vertices(), 2)}});
     return plan;
   }
@@ -322,9 +319,9 @@ std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const popla
       Sorts(shape, count, type, target.getNumTiles(), ModelOf(target)) &&
       Sorts(shape, shape.back(), type, target.getNumTiles(), ModelOf(target)))
     count = shape.back();
-  const Partition partition = ResultPartition(shape, count, type, target.getNumTiles(), ModelOf(target));
-  const poplar::Tensor values = NewTensor(graph, type, partition.shape, Mapping(partition), name);
-  const poplar::Tensor indices = NewTensor(graph, DType::kS32, partition.shape, Mapping(partition), name);
+  const ipu_model::Grid grid = ResultGrid(shape, count, type, target.getNumTiles(), ModelOf(target));
+  const poplar::Tensor values = NewTensor(graph, type, grid.shape, Mapping(grid), name);
+  const poplar::Tensor indices = NewTensor(graph, DType::kS32, grid.shape, Mapping(grid), name);
   values.asView(&operation->outputs.emplace_back());
   indices.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));

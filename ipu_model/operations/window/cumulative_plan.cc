@@ -33,15 +33,15 @@ HostTensor Range(const HostTensor& tensor, int dimension, std::int64_t begin, st
 
 // The data that the vertices share.
 struct Cumulative {
-  Partition split;
+  Grid split;
   int dimension;
   bool backwards;
   ReduceWindowKernel scan;
   ElementwiseKernel combine;
   ElementwiseCost cost;
 
-  Cumulative(const Expression& combiner, const Partition& partition, int along, bool from_end)
-      : split(partition),
+  Cumulative(const Expression& combiner, const Grid& grid, int along, bool from_end)
+      : split(grid),
         dimension(along),
         backwards(from_end),
         scan(combiner),
@@ -134,7 +134,7 @@ std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(length) / chunks / 2));
 }
 
-TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Partition& split,
+TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Grid& split,
                         int dimension, bool backwards) {
   const auto shared = std::make_shared<const Cumulative>(combiner, split, dimension, backwards);
   const auto d = static_cast<std::size_t>(dimension);
@@ -155,10 +155,10 @@ TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, c
 
   // Totals stay on the tiles of their chunks. The values before the chunks are computed where the line's
   // first chunk is.
-  Partition chunks = split;
+  Grid chunks = split;
   chunks.shape[d] = split.parts[d];
   chunks.grain[d] = 1;
-  Partition lines = chunks;
+  Grid lines = chunks;
   lines.parts[d] = 1;
   TilePlan plan;
   plan.temporaries = {{type, chunks}, {type, lines}};

@@ -22,7 +22,7 @@ std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach);
 // Returns the three supersteps of a cumulative operation along `dimension`: every tile scans its chunks of
 // `split`; one tile per line computes the value before each chunk (including the init) from the chunks'
 // totals; every tile combines these values with its chunks. inputs: operand, init; outputs: result.
-TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Partition& split,
+TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Grid& split,
                         int dimension, bool backwards);
 
 }  // namespace ipu_model

@@ -94,7 +94,7 @@ struct Reduction {
 // inputs: n operands, n scalar inits; outputs: n results.
 class ReduceWindowOperation : public Operation, public Expandable {
  public:
-  ReduceWindowOperation(const WindowGeometry& geometry, Expression combiner, Partition split)
+  ReduceWindowOperation(const WindowGeometry& geometry, Expression combiner, Grid split)
       : geometry_(geometry), combiner_(std::move(combiner)), split_(std::move(split)) {}
 
   std::string_view kind() const override { return "hlo::reduceWindow"; }
@@ -188,7 +188,7 @@ class ReduceWindowOperation : public Operation, public Expandable {
  private:
   WindowGeometry geometry_;
   Expression combiner_;
-  Partition split_;
+  Grid split_;
   std::unique_ptr<ReduceWindowKernel> kernel_;
 };
 
@@ -200,7 +200,7 @@ std::unique_ptr<Operation> ReadReduceWindow(Reader& reader) {
   if (combiner.outputs.empty() || combiner.inputs.size() != 2 * combiner.outputs.size()) {
     reader.Fail("a window combiner needs an accumulator and a value for every result");
   }
-  return std::make_unique<ReduceWindowOperation>(geometry, std::move(combiner), reader.Read<Partition>());
+  return std::make_unique<ReduceWindowOperation>(geometry, std::move(combiner), reader.Read<Grid>());
 }
 
 }  // namespace ipu_model
@@ -254,8 +254,9 @@ std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector
   const std::vector<std::int64_t> order = MemoryOrder(inputs[0]);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < n; ++i) bytes += static_cast<std::int64_t>(2 * SizeOf(inputs[i].type));
-  const Partition split = SplitForWindows(shape, halo, order, target.model().VectorWidth(inputs[0].type),
-                                          target.getNumTiles(), bytes, target.model().bytes_per_tile / 2);
+  const ipu_model::Grid split =
+      SplitForWindows(shape, halo, order, target.model().VectorWidth(inputs[0].type), target.getNumTiles(),
+                      bytes, target.model().bytes_per_tile / 2);
   auto operation = std::make_unique<ReduceWindowOperation>(params.geometry, combiner, split);
   operation->name = name;
   operation->inputs = std::move(inputs);

@@ -117,8 +117,7 @@ struct Scattering {
 // inputs: operand, source, init; outputs: the result.
 class SelectAndScatterOperation : public Operation, public Expandable {
  public:
-  SelectAndScatterOperation(const WindowGeometry& geometry, Expression select, Expression scatter,
-                            Partition split)
+  SelectAndScatterOperation(const WindowGeometry& geometry, Expression select, Expression scatter, Grid split)
       : geometry_(geometry),
         select_(std::move(select)),
         scatter_(std::move(scatter)),
@@ -196,7 +195,7 @@ class SelectAndScatterOperation : public Operation, public Expandable {
  private:
   WindowGeometry geometry_;
   Expression select_, scatter_;
-  Partition split_;
+  Grid split_;
   std::unique_ptr<SelectAndScatterKernel> kernel_;
 };
 
@@ -216,7 +215,7 @@ std::unique_ptr<Operation> ReadSelectAndScatter(Reader& reader) {
     reader.Fail("the bodies of select_and_scatter have two inputs and one output");
   }
   return std::make_unique<SelectAndScatterOperation>(geometry, std::move(select), std::move(scatter),
-                                                     reader.Read<Partition>());
+                                                     reader.Read<Grid>());
 }
 
 }  // namespace ipu_model
@@ -261,7 +260,7 @@ poplar::Tensor selectAndScatter(poplar::Graph& graph, const poplar::Tensor& oper
   }
   const poplar::Target& target = graph.getTarget();
   const std::vector<std::int64_t> order = MemoryOrder(inputs[0]);
-  const Partition split =
+  const ipu_model::Grid split =
       SplitForWindows(inputs[0].shape, halo, order, target.model().VectorWidth(type), target.getNumTiles(),
                       static_cast<std::int64_t>(3 * SizeOf(type)), target.model().bytes_per_tile / 2);
   auto operation = std::make_unique<SelectAndScatterOperation>(params.geometry, select, scatter, split);

@@ -13,10 +13,10 @@
 
 namespace ipu_model {
 
-Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& halo,
-                          const std::vector<std::int64_t>& order, std::int64_t vector_width,
-                          unsigned num_tiles, std::int64_t bytes_per_element, std::int64_t max_bytes) {
-  Partition split = Partition::Grid(shape, Shape(shape.size(), 1), num_tiles);
+Grid SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& halo,
+                     const std::vector<std::int64_t>& order, std::int64_t vector_width, unsigned num_tiles,
+                     std::int64_t bytes_per_element, std::int64_t max_bytes) {
+  Grid split = Grid::Of(shape, Shape(shape.size(), 1), num_tiles);
   std::int64_t left = std::max(1u, num_tiles);
   if (!order.empty())
     split.grain[static_cast<std::size_t>(order.back())] = std::max<std::int64_t>(1, vector_width);
@@ -62,16 +62,16 @@ int ChannelsOf(const WindowGeometry& geometry, const View& view) {
   return channels;
 }
 
-poplar::Tensor NewInOrder(poplar::Graph& graph, DType type, const Partition& partition,
+poplar::Tensor NewInOrder(poplar::Graph& graph, DType type, const Grid& grid,
                           const std::vector<std::int64_t>& order, const std::string& name) {
-  Partition placement = partition;
+  Grid placement = grid;
   std::vector<unsigned> inverse(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto d = static_cast<std::size_t>(order[i]);
-    placement.shape[i] = partition.shape[d];
-    placement.parts[i] = partition.parts[d];
-    placement.grain[i] = partition.grain[d];
-    placement.tile_stride[i] = partition.tile_stride[d];
+    placement.shape[i] = grid.shape[d];
+    placement.parts[i] = grid.parts[d];
+    placement.grain[i] = grid.grain[d];
+    placement.tile_stride[i] = grid.tile_stride[d];
     inverse[d] = static_cast<unsigned>(i);
   }
   const Shape memory = placement.shape;

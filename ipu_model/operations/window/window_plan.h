@@ -17,20 +17,20 @@ namespace ipu_model {
 
 struct TargetModel;
 
-// Returns the partition of `shape` for up to num_tiles tiles. Dimensions without a window are split first,
+// Returns the grid of `shape` for up to num_tiles tiles. Dimensions without a window are split first,
 // outermost first. A windowed dimension, which needs `halo`[d] extra elements per part, is split only while a
 // part is larger than its halo, or while the operand elements of a part, `bytes_per_element` each, exceed
 // max_bytes. The innermost dimension of `order` is split in grains of a vector.
-Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& halo,
-                          const std::vector<std::int64_t>& order, std::int64_t vector_width,
-                          unsigned num_tiles, std::int64_t bytes_per_element, std::int64_t max_bytes);
+Grid SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& halo,
+                     const std::vector<std::int64_t>& order, std::int64_t vector_width, unsigned num_tiles,
+                     std::int64_t bytes_per_element, std::int64_t max_bytes);
 
 // Returns the innermost dimension in memory of those whose windows have one element, or -1.
 int ChannelsOf(const WindowGeometry& geometry, const View& view);
 
-// Returns a new variable in the view's memory order with the mapping `partition`, viewed with the view's
+// Returns a new variable in the view's memory order with the mapping `grid`, viewed with the view's
 // dimensions.
-poplar::Tensor NewInOrder(poplar::Graph& graph, DType type, const Partition& partition,
+poplar::Tensor NewInOrder(poplar::Graph& graph, DType type, const Grid& grid,
                           const std::vector<std::int64_t>& order, const std::string& name);
 
 // The operand positions along one dimension that the windows of the outputs [begin, end) contain.
