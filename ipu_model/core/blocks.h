@@ -1,5 +1,5 @@
-// What a tensor refers to: strided blocks of elements that together tile a layout, without an allocation for
-// each.
+// What a tensor refers to: strided blocks of elements that together fill an index space, without an
+// allocation for each.
 #ifndef IPU_MODEL_CORE_BLOCKS_H_
 #define IPU_MODEL_CORE_BLOCKS_H_
 
@@ -10,7 +10,7 @@
 
 namespace ipu_model {
 
-// One block: a strided box of a variable at its place in the layout. `Number` is std::int64_t, const or not.
+// One block: a strided box of a variable at its place in the space. `Number` is std::int64_t, const or not.
 template <typename Number>
 class BlockAt {
  public:

@@ -102,17 +102,17 @@ class Operands {
     return views;
   }
 
-  std::vector<VertexRun> RunsOf(const std::vector<Range>& ranges) const {
-    std::vector<VertexRun> runs;
+  std::vector<VertexInterval> IntervalsOf(const std::vector<Range>& ranges) const {
+    std::vector<VertexInterval> intervals;
     for (const Range& s : ranges) {
       const auto after = std::upper_bound(all_.begin(), all_.end(), s, [](const Range& x, const Range& y) {
         return std::make_tuple(x.variable, x.type, x.begin) < std::make_tuple(y.variable, y.type, y.begin);
       });
       const auto operand = after - 1;
-      runs.push_back(
+      intervals.push_back(
           {static_cast<std::uint32_t>(operand - all_.begin()), s.begin - operand->begin, s.end - s.begin});
     }
-    return runs;
+    return intervals;
   }
 
  private:
@@ -269,7 +269,8 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
   }
   for (const auto& [vertex, variable] : set.constants) {
     Variable& constant = graph->variables[variable];
-    constant.mapping = Mapping(std::vector<Run>{{0, constant.num_elements, *set.vertices[vertex].tile}});
+    constant.mapping =
+        Mapping(std::vector<MappedInterval>{{0, constant.num_elements, *set.vertices[vertex].tile}});
   }
 
   // The elements of every edge, then the operands that hold them.
@@ -332,11 +333,11 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
       for (std::size_t e = 0; e < state.fields[f].edges.size(); ++e, ++next) {
         VertexEdge edge;
         edge.field = f;
-        if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.RunsOf(ranges[next]);
-        if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.RunsOf(ranges[next]);
+        if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.IntervalsOf(ranges[next]);
+        if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.IntervalsOf(ranges[next]);
         vertex.edges.push_back(std::move(edge));
         if (!field.is_quarter) continue;
-        vertex.edges.push_back({f, true, inputs.RunsOf(metadata[next_metadata++]), {}});
+        vertex.edges.push_back({f, true, inputs.IntervalsOf(metadata[next_metadata++]), {}});
       }
     }
     poplar::VertexPerfEstimate estimate;

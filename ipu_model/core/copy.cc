@@ -112,7 +112,7 @@ void Simplify(const Grid* grid, View* src, View* dst) {
   dst->shape = src->shape;
 }
 
-// Adds the parts of the source and the destination that belong together; their tilings have one layout.
+// Adds the parts of the source and the destination that belong together; their tilings have one space.
 void AddPairs(const poplar::Tensor& src, const Tiling& from, const poplar::Tensor& dst, const Tiling& to,
               Operation* copy) {
   const auto* const graph = static_cast<const GraphImpl*>(dst.graph());
@@ -124,7 +124,7 @@ void AddPairs(const poplar::Tensor& src, const Tiling& from, const poplar::Tenso
     copy->outputs.push_back(std::move(y));
   };
   const DType from_type = src.elementType().id(), to_type = dst.elementType().id();
-  if (from.layout.empty()) {
+  if (from.space.empty()) {
     add(from.blocks[0].view(from_type), to.blocks[0].view(to_type));
     return;
   }
@@ -141,7 +141,7 @@ void AddPairs(const poplar::Tensor& src, const Tiling& from, const poplar::Tenso
   const std::vector<std::size_t> a = in_order(from.blocks), b = in_order(to.blocks);
   std::vector<std::size_t> active;  // of the destination
   std::size_t next = 0;
-  Shape begin(from.layout.size()), end(from.layout.size());
+  Shape begin(from.space.size()), end(from.space.size());
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
   for (const std::size_t i : a) {
     const ConstBlock p = from.blocks[i];
@@ -255,24 +255,24 @@ std::unique_ptr<BoundKernel> Copy::Bind(const std::vector<HostTensor>& in,
 }
 
 // Returns how many elements of a box are contiguous both where they come from and where they go to.
-static std::int64_t ElementsOfRun(const Shape& extents, const Shape& from, const Shape& to) {
-  std::int64_t run = 1;
+static std::int64_t ElementsInRow(const Shape& extents, const Shape& from, const Shape& to) {
+  std::int64_t row = 1;
   for (std::size_t d = extents.size(); d-- > 0;) {
     if (extents[d] == 1) continue;
-    if (from[d] != run || to[d] != run) break;
-    run *= extents[d];
+    if (from[d] != row || to[d] != row) break;
+    row *= extents[d];
   }
-  return run;
+  return row;
 }
 
-// Returns the cycles of copying `elements` elements of `size` bytes on one tile, in runs of `run` elements.
+// Returns the cycles of copying `elements` elements of `size` bytes on one tile, in rows of `row` elements.
 static std::uint64_t CopyCycles(const TargetModel& target, std::int64_t size, std::int64_t elements,
-                                std::int64_t run) {
-  // The workers share the runs. Each takes the 15 cycles that a row of PopLibs' two-dimensional vertices does
+                                std::int64_t row) {
+  // The workers share the rows. Each takes the 15 cycles that a row of PopLibs' two-dimensional vertices does
   // (lib/popops/popopsCycleEstimators.cpp, ScaledArithmetic2DCycleEstimate).
-  constexpr std::int64_t kRunCycles = 15;
-  const std::int64_t runs = CeilDivide(elements, run);
-  const std::int64_t copy = runs * kRunCycles + runs * CeilDivide(run * size, target.memcpy_bytes_per_cycle);
+  constexpr std::int64_t kRowCycles = 15;
+  const std::int64_t rows = CeilDivide(elements, row);
+  const std::int64_t copy = rows * kRowCycles + rows * CeilDivide(row * size, target.memcpy_bytes_per_cycle);
   // PopLibs' planner takes 5/4 cycles for each element that is moved on its own (lib/poplin/ConvModel.cpp,
   // addTransformCycleEstimate).
   const std::int64_t reorder = CeilDivide(elements * std::max<std::int64_t>(1, size / 4) * 5, 4);
@@ -294,7 +294,7 @@ TilePlan Copy::Plan(const DeviceContext& context) const {
     const auto size = static_cast<std::int64_t>(SizeOf(outputs[i].type));
     group.cycles = [size, from = inputs[i].strides, to = outputs[i].strides](const TargetModel& target,
                                                                              const Box& box) {
-      return CopyCycles(target, size, box.num_elements(), ElementsOfRun(box.extents(), from, to));
+      return CopyCycles(target, size, box.num_elements(), ElementsInRow(box.extents(), from, to));
     };
     group.call_cycles = context.target().local_copy_call_cycles;
     group.code_bytes = 64;

@@ -29,7 +29,7 @@ constexpr std::size_t kAloneBytes = 64 * 1024;
 
 std::size_t Aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The address of a run in a tensor of one dimension.
+// The address of an interval in a tensor of one dimension.
 unsigned char* AddressOf(const HostTensor& tensor, std::int64_t begin) {
   return tensor.as<unsigned char>() +
          begin * tensor.strides[0] * static_cast<std::int64_t>(SizeOf(tensor.type));
@@ -62,13 +62,13 @@ void ExecuteKernel::Point(const HostTensor* in, const HostTensor* out, unsigned 
         const Field& field = program_->FieldOf(v, edge);
         const std::size_t bytes = static_cast<std::size_t>(edge.elements()) * field.element_bytes;
         bytes_ += bytes;
-        const std::vector<VertexRun>& runs = edge.writes.empty() ? edge.reads : edge.writes;
+        const std::vector<VertexInterval>& intervals = edge.writes.empty() ? edge.reads : edge.writes;
         const HostTensor* const operands = edge.writes.empty() ? in : out;
-        if (runs.size() == 1) {
-          const HostTensor& tensor = operands[runs[0].operand];
-          unsigned char* const data = AddressOf(tensor, runs[0].begin);
+        if (intervals.size() == 1) {
+          const HostTensor& tensor = operands[intervals[0].operand];
+          unsigned char* const data = AddressOf(tensor, intervals[0].begin);
           const std::size_t alignment = std::max(field.alignment, field.element_bytes);
-          const bool together = tensor.strides[0] == 1 || runs[0].count == 1;
+          const bool together = tensor.strides[0] == 1 || intervals[0].count == 1;
           if (together && reinterpret_cast<std::uintptr_t>(data) % alignment == 0) {
             instances_.Connect(i, e, data);
             continue;
@@ -81,13 +81,14 @@ void ExecuteKernel::Point(const HostTensor* in, const HostTensor* out, unsigned 
         instances_.Connect(i, e, buffer);
         for (const bool reads : {true, false}) {
           unsigned char* part = buffer;
-          for (const VertexRun& run : reads ? edge.reads : edge.writes) {
-            const HostTensor& tensor = (reads ? in : out)[run.operand];
+          for (const VertexInterval& interval : reads ? edge.reads : edge.writes) {
+            const HostTensor& tensor = (reads ? in : out)[interval.operand];
             const bool together = tensor.strides[0] == 1;
-            const std::int64_t pieces = together ? 1 : run.count;
-            const std::size_t size = static_cast<std::size_t>(together ? run.count : 1) * field.element_bytes;
+            const std::int64_t pieces = together ? 1 : interval.count;
+            const std::size_t size =
+                static_cast<std::size_t>(together ? interval.count : 1) * field.element_bytes;
             for (std::int64_t k = 0; k < pieces; ++k, part += size) {
-              unsigned char* const place = AddressOf(tensor, run.begin + k);
+              unsigned char* const place = AddressOf(tensor, interval.begin + k);
               if (reads) {
                 gathers_.push_back({part, place, size});
               } else {
@@ -225,9 +226,9 @@ double Execute::flops() const {
 
 namespace {
 
-// The runs of a vertex in the order of the accesses of its group.
+// The intervals of a vertex in the order of the accesses of its group.
 struct Accesses {
-  std::vector<VertexRun> reads, writes;
+  std::vector<VertexInterval> reads, writes;
 };
 
 // What all vertices of one plan share.
@@ -257,17 +258,17 @@ void RunOnCopies(TileVertices* shared, std::size_t number, const std::vector<Hos
   const ProgramVertex& v = program.vertices[number];
   std::size_t r = 0, w = 0;  // edges are loaded and stored in their order
   const auto load = [&](std::size_t e, unsigned char* at) {
-    for (const VertexRun& run : v.edges[e].reads) {
+    for (const VertexInterval& interval : v.edges[e].reads) {
       const std::size_t part =
-          static_cast<std::size_t>(run.count) * program.FieldOf(v, v.edges[e]).element_bytes;
+          static_cast<std::size_t>(interval.count) * program.FieldOf(v, v.edges[e]).element_bytes;
       std::memcpy(at, reads[r++].data, part);
       at += part;
     }
   };
   const auto store = [&](std::size_t e, const unsigned char* at) {
-    for (const VertexRun& run : v.edges[e].writes) {
+    for (const VertexInterval& interval : v.edges[e].writes) {
       const std::size_t part =
-          static_cast<std::size_t>(run.count) * program.FieldOf(v, v.edges[e]).element_bytes;
+          static_cast<std::size_t>(interval.count) * program.FieldOf(v, v.edges[e]).element_bytes;
       std::memcpy(writes[w++].data, at, part);
       at += part;
     }
@@ -281,7 +282,7 @@ void RunOnCopies(TileVertices* shared, std::size_t number, const std::vector<Hos
     std::size_t next = 0, failed = 0;
     for (const VertexEdge& edge : v.edges) {
       const std::size_t size = program.FieldOf(v, edge).element_bytes;
-      for (const VertexRun& part : edge.writes) {
+      for (const VertexInterval& part : edge.writes) {
         results.push_back({writes[next++].as<unsigned char>(), static_cast<std::size_t>(part.count) * size});
       }
     }
@@ -301,7 +302,7 @@ TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
   TilePlan plan;
   plan.supersteps.emplace_back();
   std::vector<VertexGroup>& groups = plan.supersteps[0].groups;
-  // Vertices of one class whose runs are of the same operands, one after another, are one group.
+  // Vertices of one class whose intervals are of the same operands, one after another, are one group.
   std::map<std::vector<std::uint32_t>, std::size_t> group_of;
   for (std::size_t i = 0; i < program_->vertices.size(); ++i) {
     const ProgramVertex& v = program_->vertices[i];
@@ -314,8 +315,8 @@ TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
       accesses.writes.insert(accesses.writes.end(), edge.writes.begin(), edge.writes.end());
     }
     key.push_back(static_cast<std::uint32_t>(accesses.reads.size()));
-    for (const VertexRun& run : accesses.reads) key.push_back(run.operand);
-    for (const VertexRun& run : accesses.writes) key.push_back(run.operand);
+    for (const VertexInterval& interval : accesses.reads) key.push_back(interval.operand);
+    for (const VertexInterval& interval : accesses.writes) key.push_back(interval.operand);
     for (std::size_t f = 0; f < type.type->num_fields; ++f) {
       const Field& field = type.type->fields[f];
       state_bytes += field.device_bytes;
@@ -334,11 +335,12 @@ TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
       group.codelet = type.name + RemarkOf(v.cycle_source);
       group.code_bytes = type.code->CodeBytes(*type.type);
       group.vertex_bytes = state_bytes;
-      const auto access = [&](OperandRef::Kind kind, const VertexRun& run, std::size_t k, bool reads) {
-        return VertexGroup::Access{{kind, run.operand}, [shared, k, reads](const Box& box) {
+      const auto access = [&](OperandRef::Kind kind, const VertexInterval& interval, std::size_t k,
+                              bool reads) {
+        return VertexGroup::Access{{kind, interval.operand}, [shared, k, reads](const Box& box) {
                                      const Accesses& own =
                                          shared->accesses[static_cast<std::size_t>(box.begin[0])];
-                                     const VertexRun& r = (reads ? own.reads : own.writes)[k];
+                                     const VertexInterval& r = (reads ? own.reads : own.writes)[k];
                                      return Box{{r.begin}, {r.begin + r.count}};
                                    }};
       };

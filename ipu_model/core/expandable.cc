@@ -62,7 +62,7 @@ hlo::Plan PlanOf(const Operation& operation, poplar::Graph& graph) {
         hlo::PlannedTemporary{poplar::Type(temporary.type), {shape.begin(), shape.end()}, {}});
     planned.mapping.resize(context.num_tiles());
     Mapping(temporary.placement)
-        .ForEachRun(0, NumElements(shape), [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+        .ForEachInterval(0, NumElements(shape), [&](std::int64_t begin, std::int64_t end, unsigned tile) {
           planned.mapping[tile].emplace_back(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
         });
   }

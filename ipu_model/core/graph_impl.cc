@@ -126,8 +126,8 @@ namespace poplar {
 
 using ipu_model::CloneKeepingAliases;
 using ipu_model::GraphImpl;
+using ipu_model::MappedInterval;
 using ipu_model::Mapping;
-using ipu_model::Run;
 using ipu_model::Shape;
 using ipu_model::View;
 
@@ -312,15 +312,16 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
              ipu_model::ReorderedGrid(impl_->variables[view.variable].mapping, view, &reordered)) {
     mapping = Mapping(std::move(reordered));
   } else {
-    std::vector<Run> runs;
+    std::vector<MappedInterval> intervals;
     const TileToTensorMapping tiles = getTopLevelGraph().getTileMapping(ordered, false);
     for (unsigned tile = 0; tile < tiles.size(); ++tile) {
       for (const Interval& i : tiles[tile]) {
-        runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
+        intervals.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
       }
     }
-    std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-    if (!runs.empty()) mapping = Mapping(std::move(runs));
+    std::sort(intervals.begin(), intervals.end(),
+              [](const MappedInterval& a, const MappedInterval& b) { return a.begin < b.begin; });
+    if (!intervals.empty()) mapping = Mapping(std::move(intervals));
   }
   const Tensor result = impl_->TensorOf(
       impl_->AddVariable(type.id(), order_shape, debugContext.getPathName(), std::move(mapping)));

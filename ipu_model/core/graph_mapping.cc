@@ -16,29 +16,31 @@ namespace ipu_model {
 namespace {
 
 // Maps flattened element intervals of the tensor, which are sorted and disjoint, to their tiles.
-void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vector<Run>& runs) {
+void MapElements(GraphImpl* graph, const poplar::Tensor& tensor,
+                 const std::vector<MappedInterval>& intervals) {
   CheckGraph(*graph, tensor, "setTileMapping");
   View view;
   if (tensor.asView(&view)) {
     Variable& variable = graph->variables[view.variable];
     if (IsWholeVariable(view, variable.num_elements) &&
-        (variable.mapping.empty() || Mapping(runs).Complete(variable.num_elements))) {
-      variable.mapping = Mapping(runs);
+        (variable.mapping.empty() || Mapping(intervals).Complete(variable.num_elements))) {
+      variable.mapping = Mapping(intervals);
       return;
     }
   }
-  std::vector<std::pair<VariableId, std::vector<Run>>> parts;
+  std::vector<std::pair<VariableId, std::vector<MappedInterval>>> parts;
   std::size_t next = 0;
   ForEachRow(
       tensor, true,
       [&](std::int64_t position, VariableId id, std::int64_t element, std::int64_t length, std::int64_t) {
-        if (parts.empty() || parts.back().first != id) parts.emplace_back(id, std::vector<Run>());
-        while (next > 0 && runs[next - 1].end > position) --next;
-        while (next < runs.size() && runs[next].end <= position) ++next;
-        for (std::size_t k = next; k < runs.size() && runs[k].begin < position + length; ++k) {
-          const std::int64_t begin = std::max(runs[k].begin, position);
-          const std::int64_t end = std::min(runs[k].end, position + length);
-          parts.back().second.push_back({element + begin - position, element + end - position, runs[k].tile});
+        if (parts.empty() || parts.back().first != id) parts.emplace_back(id, std::vector<MappedInterval>());
+        while (next > 0 && intervals[next - 1].end > position) --next;
+        while (next < intervals.size() && intervals[next].end <= position) ++next;
+        for (std::size_t k = next; k < intervals.size() && intervals[k].begin < position + length; ++k) {
+          const std::int64_t begin = std::max(intervals[k].begin, position);
+          const std::int64_t end = std::min(intervals[k].end, position + length);
+          parts.back().second.push_back(
+              {element + begin - position, element + end - position, intervals[k].tile});
         }
       });
   for (auto& [id, added] : parts) {
@@ -61,7 +63,7 @@ Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num
 
 namespace poplar {
 
-using ipu_model::Run;
+using ipu_model::MappedInterval;
 using ipu_model::View;
 
 void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
@@ -71,29 +73,31 @@ void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
 }
 
 void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping) {
-  std::vector<Run> runs;
+  std::vector<MappedInterval> intervals;
   for (unsigned number = 0; number < mapping.size(); ++number) {
     if (mapping[number].empty()) continue;
     const unsigned tile = physicalTile(number, "a tensor of shape " + tensor.shapeToString());
     for (const Interval& i : mapping[number]) {
       if (i.size() > 0) {
-        runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
+        intervals.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
       }
     }
   }
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (static_cast<std::size_t>(runs[i].end) > tensor.numElements()) {
-      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(runs[i].end - 1) +
+  std::sort(intervals.begin(), intervals.end(),
+            [](const MappedInterval& a, const MappedInterval& b) { return a.begin < b.begin; });
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    if (static_cast<std::size_t>(intervals[i].end) > tensor.numElements()) {
+      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(intervals[i].end - 1) +
                                  " of a tensor of shape " + tensor.shapeToString());
     }
-    if (i > 0 && runs[i].begin < runs[i - 1].end) {
-      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(runs[i].begin) +
+    if (i > 0 && intervals[i].begin < intervals[i - 1].end) {
+      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(intervals[i].begin) +
                                  " of a tensor of shape " + tensor.shapeToString() + " is given to tiles " +
-                                 std::to_string(runs[i - 1].tile) + " and " + std::to_string(runs[i].tile));
+                                 std::to_string(intervals[i - 1].tile) + " and " +
+                                 std::to_string(intervals[i].tile));
     }
   }
-  if (!runs.empty()) ipu_model::MapElements(impl_.get(), tensor, runs);
+  if (!intervals.empty()) ipu_model::MapElements(impl_.get(), tensor, intervals);
 }
 
 Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, StringRef tensorName) const {
@@ -117,12 +121,12 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isC
   ipu_model::CheckGraph(*impl_, tensor, "getTileMapping");
   TileToTensorMapping tiles(impl_->target.getNumTiles());
   std::size_t mapped = 0;
-  std::vector<Run> runs;
+  std::vector<MappedInterval> intervals;
   const auto add = [&](std::int64_t position, ipu_model::VariableId variable, std::int64_t element,
                        std::int64_t length, std::int64_t) {
-    runs.clear();
-    impl_->variables[variable].mapping.Runs(element, element + length, &runs);
-    for (const Run& r : runs) {
+    intervals.clear();
+    impl_->variables[variable].mapping.Intervals(element, element + length, &intervals);
+    for (const MappedInterval& r : intervals) {
       const auto begin = static_cast<std::size_t>(position + r.begin - element);
       const auto end = static_cast<std::size_t>(position + r.end - element);
       mapped += end - begin;
@@ -159,11 +163,11 @@ void SetMapping(poplar::Graph& graph, const poplar::Tensor& tensor, ipu_model::M
   ipu_model::View view;
   if (graph.isVirtual()) {
     poplar::Graph::TileToTensorMapping tiles(graph.getTarget().getNumTiles());
-    mapping.ForEachRun(0, static_cast<std::int64_t>(tensor.numElements()),
-                       [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-                         tiles[tile].emplace_back(static_cast<std::size_t>(begin),
-                                                  static_cast<std::size_t>(end));
-                       });
+    mapping.ForEachInterval(0, static_cast<std::int64_t>(tensor.numElements()),
+                            [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+                              tiles[tile].emplace_back(static_cast<std::size_t>(begin),
+                                                       static_cast<std::size_t>(end));
+                            });
     graph.setTileMapping(tensor, tiles);
     return;
   }
@@ -175,9 +179,9 @@ void SetMapping(poplar::Graph& graph, const poplar::Tensor& tensor, ipu_model::M
       return;
     }
   }
-  std::vector<ipu_model::Run> runs;
-  mapping.Runs(0, static_cast<std::int64_t>(tensor.numElements()), &runs);
-  ipu_model::MapElements(&graph.impl(), tensor, runs);
+  std::vector<ipu_model::MappedInterval> intervals;
+  mapping.Intervals(0, static_cast<std::int64_t>(tensor.numElements()), &intervals);
+  ipu_model::MapElements(&graph.impl(), tensor, intervals);
 }
 
 void MapLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, std::int64_t min_per_tile,
@@ -213,7 +217,7 @@ poplar::Graph::TileToTensorMapping calcLinearTileMapping(const poplar::Graph& gr
   if (elements == 0) return tiles;
   const ipu_model::Mapping mapping =
       ipu_model::LinearMapping(graph.getTarget(), tensor.elementType().id(), elements);
-  mapping.ForEachRun(0, elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+  mapping.ForEachInterval(0, elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
     tiles[tile].emplace_back(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
   });
   return tiles;

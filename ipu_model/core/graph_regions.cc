@@ -17,18 +17,18 @@ bool Before(const Stretch& a, const Stretch& b) {
   return a.variable != b.variable ? a.variable < b.variable : a.element < b.element;
 }
 
-// The elements of a tensor that are used, by variable: sorted runs that do not touch.
+// The elements of a tensor that are used, by variable: sorted intervals that do not touch.
 std::map<VariableId, std::vector<poplar::Interval>> UsedElements(const std::vector<Stretch>& stretches) {
   std::vector<Stretch> sorted = stretches;
   std::sort(sorted.begin(), sorted.end(), Before);
   std::map<VariableId, std::vector<poplar::Interval>> used;
   for (const Stretch& s : sorted) {
     const auto begin = static_cast<std::size_t>(s.element), end = begin + static_cast<std::size_t>(s.count);
-    std::vector<poplar::Interval>& runs = used[s.variable];
-    if (!runs.empty() && begin <= runs.back().end()) {
-      runs.back() = poplar::Interval(runs.back().begin(), std::max(runs.back().end(), end));
+    std::vector<poplar::Interval>& intervals = used[s.variable];
+    if (!intervals.empty() && begin <= intervals.back().end()) {
+      intervals.back() = poplar::Interval(intervals.back().begin(), std::max(intervals.back().end(), end));
     } else {
-      runs.emplace_back(begin, end);
+      intervals.emplace_back(begin, end);
     }
   }
   return used;
@@ -40,8 +40,8 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
                                    const std::string& name, bool gather) {
   GraphImpl& impl = graph->impl();
   const std::vector<Stretch> stretches = StretchesOf(tensor, true);
-  // Where the copy of an element is: the runs of the source, in the order of the source, with the place of
-  // their first element.
+  // Where the copy of an element is: the intervals of the source, in the order of the source, with the place
+  // of their first element.
   struct Place {
     std::int64_t begin, end;
     VariableId variable;
@@ -49,7 +49,7 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
   };
   std::map<VariableId, std::vector<Place>> places;
   struct Part {
-    std::vector<Run> runs;
+    std::vector<MappedInterval> intervals;
     std::int64_t elements = 0;
     std::vector<std::pair<VariableId, std::size_t>> places;  // of the elements, by number
   };
@@ -60,8 +60,8 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
   for (const auto& [id, intervals] : used) {
     for (const poplar::Interval& i : intervals) {
       const auto begin = static_cast<std::int64_t>(i.begin()), end = static_cast<std::int64_t>(i.end());
-      std::vector<Run> runs;
-      impl.variables[id].mapping.Runs(begin, end, &runs);
+      std::vector<MappedInterval> intervals;
+      impl.variables[id].mapping.Intervals(begin, end, &intervals);
       std::int64_t next = begin;
       const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t tile) {
         if (from >= to) return;
@@ -69,10 +69,10 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
         part.places.emplace_back(id, places[id].size());
         places[id].push_back({from, to, 0, part.elements});
         if (tile >= 0)
-          part.runs.push_back({part.elements, part.elements + to - from, static_cast<unsigned>(tile)});
+          part.intervals.push_back({part.elements, part.elements + to - from, static_cast<unsigned>(tile)});
         part.elements += to - from;
       };
-      for (const Run& r : runs) {
+      for (const MappedInterval& r : intervals) {
         add(next, r.begin, -1);
         add(r.begin, r.end, r.tile);
         next = r.end;
@@ -83,8 +83,8 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
   if (gather) {
     Part all;
     for (const auto& [tile, part] : parts) {
-      for (const Run& r : part.runs)
-        all.runs.push_back({r.begin + all.elements, r.end + all.elements, r.tile});
+      for (const MappedInterval& r : part.intervals)
+        all.intervals.push_back({r.begin + all.elements, r.end + all.elements, r.tile});
       for (const auto& [source, place] : part.places) places[source][place].element += all.elements;
       all.places.insert(all.places.end(), part.places.begin(), part.places.end());
       all.elements += part.elements;
@@ -93,7 +93,7 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
   }
   for (auto& [key, part] : parts) {
     const VariableId id = impl.AddVariable(type.id(), {part.elements}, name,
-                                           part.runs.empty() ? Mapping() : Mapping(part.runs));
+                                           part.intervals.empty() ? Mapping() : Mapping(part.intervals));
     for (const auto& [source, place] : part.places) places[source][place].variable = id;
   }
   std::vector<Stretch> copied;

@@ -127,8 +127,8 @@ std::int64_t HeldCounter::HeldInGroup(std::size_t k, const std::int64_t* part,
     begin[d] = BeginOf(static_cast<std::size_t>(d), part[d]);
     end[d] = BeginOf(static_cast<std::size_t>(d), part[d] + 1);
   }
-  ForEachRunOfBox(mapping_.grid()->shape, first_dim_[k], first_dim_[k + 1], begin, end,
-                  [&](std::int64_t low, std::int64_t high) { sum += Within(k, region, low, high); });
+  ForEachIntervalOfBox(mapping_.grid()->shape, first_dim_[k], first_dim_[k + 1], begin, end,
+                       [&](std::int64_t low, std::int64_t high) { sum += Within(k, region, low, high); });
   return sum;
 }
 
@@ -204,21 +204,21 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
   if (!aligned_) {
     StridedSet set;
     Canonicalise(view_, &region, &set);
-    std::vector<Run> runs;
-    mapping_.Runs(set.base, set.base + set.Span() + 1, &runs);
-    // A region of a few rows may lie across many runs of other tiles.
+    std::vector<MappedInterval> intervals;
+    mapping_.Intervals(set.base, set.base + set.Span() + 1, &intervals);
+    // A region of a few rows may lie across many intervals of other tiles.
     const auto add_row = [&](std::int64_t begin, std::int64_t end) {
-      for (auto run = FirstEndingAfter(runs.begin(), runs.end(), begin);
-           run != runs.end() && run->begin < end; ++run) {
-        out->emplace_back(run->tile, std::min(run->end, end) - std::max(run->begin, begin));
+      for (auto interval = FirstEndingAfter(intervals.begin(), intervals.end(), begin);
+           interval != intervals.end() && interval->begin < end; ++interval) {
+        out->emplace_back(interval->tile, std::min(interval->end, end) - std::max(interval->begin, begin));
       }
     };
-    if (ForEachRunOfSet(set, static_cast<std::int64_t>(runs.size() / 4), add_row)) return;
+    if (ForEachIntervalOfSet(set, static_cast<std::int64_t>(intervals.size() / 4), add_row)) return;
     Digit digits[kMaxRank];
     for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
-    for (const Run& run : runs) {
-      const std::int64_t held = CountWithin(digits, set.rank, set.base, run.begin, run.end);
-      if (held > 0) out->emplace_back(run.tile, held);
+    for (const MappedInterval& interval : intervals) {
+      const std::int64_t held = CountWithin(digits, set.rank, set.base, interval.begin, interval.end);
+      if (held > 0) out->emplace_back(interval.tile, held);
     }
     return;
   }

@@ -49,8 +49,8 @@ Box BoxOfView(const View& view, const StridedSet& set, const std::int64_t* begin
 }
 
 // Joins boxes on one tile that differ in one dimension only, where one begins at the end of the other, from
-// the innermost dimension of the set to the outermost. So a grid that is given as runs has the boxes of a
-// grid.
+// the innermost dimension of the set to the outermost. So a grid that is given as intervals has the boxes of
+// a grid.
 void JoinBoxes(const StridedSet& set, std::vector<Vertex>* vertices) {
   for (int i = set.rank; i-- > 0;) {
     const auto d = static_cast<std::size_t>(set.dims[i].view_dim);
@@ -167,42 +167,44 @@ Mapping::Mapping(Grid grid) : grid_(std::move(grid)), has_grid_(true) {
   }
 }
 
-Mapping::Mapping(std::vector<Run> runs) {
-  for (const Run& run : runs) {
-    if (run.begin >= run.end) continue;
-    if (!runs_.empty() && run.begin < runs_.back().end) {
-      throw std::invalid_argument("element " + std::to_string(run.begin) + " is mapped to tile " +
-                                  std::to_string(runs_.back().tile) + " and to tile " +
-                                  std::to_string(run.tile));
+Mapping::Mapping(std::vector<MappedInterval> intervals) {
+  for (const MappedInterval& interval : intervals) {
+    if (interval.begin >= interval.end) continue;
+    if (!intervals_.empty() && interval.begin < intervals_.back().end) {
+      throw std::invalid_argument("element " + std::to_string(interval.begin) + " is mapped to tile " +
+                                  std::to_string(intervals_.back().tile) + " and to tile " +
+                                  std::to_string(interval.tile));
     }
-    if (!runs_.empty() && runs_.back().end == run.begin && runs_.back().tile == run.tile) {
-      runs_.back().end = run.end;
+    if (!intervals_.empty() && intervals_.back().end == interval.begin &&
+        intervals_.back().tile == interval.tile) {
+      intervals_.back().end = interval.end;
     } else {
-      runs_.push_back(run);
+      intervals_.push_back(interval);
     }
   }
 }
 
 namespace {
 
-// Replaces the parts of `mapping` that `runs`, which are sorted, cover.
-void Overwrite(std::vector<Run>* mapping, const std::vector<Run>& runs) {
-  std::vector<Run> kept;
+// Replaces the parts of `mapping` that `intervals`, which are sorted, cover.
+void Overwrite(std::vector<MappedInterval>* mapping, const std::vector<MappedInterval>& intervals) {
+  std::vector<MappedInterval> kept;
   std::size_t next = 0;
-  for (Run r : *mapping) {
-    while (next < runs.size() && runs[next].end <= r.begin) ++next;
-    for (std::size_t k = next; k < runs.size() && runs[k].begin < r.end && r.begin < r.end; ++k) {
-      if (runs[k].begin > r.begin) kept.push_back({r.begin, runs[k].begin, r.tile});
-      r.begin = std::max(r.begin, runs[k].end);
+  for (MappedInterval r : *mapping) {
+    while (next < intervals.size() && intervals[next].end <= r.begin) ++next;
+    for (std::size_t k = next; k < intervals.size() && intervals[k].begin < r.end && r.begin < r.end; ++k) {
+      if (intervals[k].begin > r.begin) kept.push_back({r.begin, intervals[k].begin, r.tile});
+      r.begin = std::max(r.begin, intervals[k].end);
     }
     if (r.begin < r.end) kept.push_back(r);
   }
-  kept.insert(kept.end(), runs.begin(), runs.end());
-  std::sort(kept.begin(), kept.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+  kept.insert(kept.end(), intervals.begin(), intervals.end());
+  std::sort(kept.begin(), kept.end(),
+            [](const MappedInterval& a, const MappedInterval& b) { return a.begin < b.begin; });
   *mapping = std::move(kept);
 }
 
-bool Overlap(const std::vector<Run>& sorted) {
+bool Overlap(const std::vector<MappedInterval>& sorted) {
   for (std::size_t i = 1; i < sorted.size(); ++i) {
     if (sorted[i].begin < sorted[i - 1].end) return true;
   }
@@ -211,50 +213,52 @@ bool Overlap(const std::vector<Run>& sorted) {
 
 }  // namespace
 
-void Mapping::Overwrite(std::vector<Run> runs, std::int64_t num_elements) {
+void Mapping::Overwrite(std::vector<MappedInterval> intervals, std::int64_t num_elements) {
   if (has_grid_) {
-    std::vector<Run> own;
-    Runs(0, num_elements, &own);
+    std::vector<MappedInterval> own;
+    Intervals(0, num_elements, &own);
     *this = Mapping(std::move(own));
   }
-  std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-  added_.push_back(added_runs_.size());
+  std::stable_sort(intervals.begin(), intervals.end(),
+                   [](const MappedInterval& a, const MappedInterval& b) { return a.begin < b.begin; });
+  added_.push_back(added_intervals_.size());
   std::int64_t end = 0;
-  for (Run run : runs) {
-    run.begin = std::max(run.begin, end);
-    if (run.begin >= run.end) continue;
-    end = run.end;
-    added_runs_.push_back(run);
+  for (MappedInterval interval : intervals) {
+    interval.begin = std::max(interval.begin, end);
+    if (interval.begin >= interval.end) continue;
+    end = interval.end;
+    added_intervals_.push_back(interval);
   }
 }
 
 void Mapping::Settle() const {
   if (added_.empty()) return;
   // Usually nothing is mapped twice: then one sort is enough, however many calls there were.
-  std::vector<Run> all = runs_;
-  all.insert(all.end(), added_runs_.begin(), added_runs_.end());
-  std::sort(all.begin(), all.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+  std::vector<MappedInterval> all = intervals_;
+  all.insert(all.end(), added_intervals_.begin(), added_intervals_.end());
+  std::sort(all.begin(), all.end(),
+            [](const MappedInterval& a, const MappedInterval& b) { return a.begin < b.begin; });
   if (Overlap(all)) {
-    all = runs_;
+    all = intervals_;
     for (std::size_t i = 0; i < added_.size(); ++i) {
-      const std::size_t end = i + 1 < added_.size() ? added_[i + 1] : added_runs_.size();
-      ipu_model::Overwrite(&all, {added_runs_.begin() + static_cast<std::ptrdiff_t>(added_[i]),
-                                  added_runs_.begin() + static_cast<std::ptrdiff_t>(end)});
+      const std::size_t end = i + 1 < added_.size() ? added_[i + 1] : added_intervals_.size();
+      ipu_model::Overwrite(&all, {added_intervals_.begin() + static_cast<std::ptrdiff_t>(added_[i]),
+                                  added_intervals_.begin() + static_cast<std::ptrdiff_t>(end)});
     }
   }
   added_.clear();
-  added_runs_.clear();
-  runs_ = Mapping(std::move(all)).runs_;
+  added_intervals_.clear();
+  intervals_ = Mapping(std::move(all)).intervals_;
 }
 
-bool Mapping::empty() const { return !has_grid_ && runs_.empty() && added_.empty(); }
+bool Mapping::empty() const { return !has_grid_ && intervals_.empty() && added_.empty(); }
 
 bool Mapping::Complete(std::int64_t num_elements) const {
   if (has_grid_) return NumElements(grid_.shape) == num_elements;
   std::int64_t next = 0;
-  for (const Run& run : runs()) {
-    if (run.begin != next) return false;
-    next = run.end;
+  for (const MappedInterval& interval : intervals()) {
+    if (interval.begin != next) return false;
+    next = interval.end;
   }
   return next == num_elements;
 }
@@ -273,15 +277,16 @@ unsigned Mapping::TileOf(std::int64_t element) const {
     }
     return TileOfPart(grid_, part);
   }
-  auto after = std::upper_bound(runs().begin(), runs().end(), element,
-                                [](std::int64_t e, const Run& run) { return e < run.begin; });
-  if (after == runs().begin() || element >= (after - 1)->end) {
+  auto after =
+      std::upper_bound(intervals().begin(), intervals().end(), element,
+                       [](std::int64_t e, const MappedInterval& interval) { return e < interval.begin; });
+  if (after == intervals().begin() || element >= (after - 1)->end) {
     throw std::out_of_range("element " + std::to_string(element) + " is mapped to no tile");
   }
   return (after - 1)->tile;
 }
 
-void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) const {
+void Mapping::Intervals(std::int64_t begin, std::int64_t end, std::vector<MappedInterval>* out) const {
   const auto add = [&](std::int64_t b, std::int64_t e, unsigned tile) {
     b = std::max(b, begin);
     e = std::min(e, end);
@@ -293,10 +298,11 @@ void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) 
     }
   };
   if (!has_grid_) {
-    const std::vector<Run>& all = runs();
-    auto run = std::upper_bound(all.begin(), all.end(), begin,
-                                [](std::int64_t e, const Run& r) { return e < r.end; });
-    for (; run != all.end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
+    const std::vector<MappedInterval>& all = intervals();
+    auto interval = std::upper_bound(all.begin(), all.end(), begin,
+                                     [](std::int64_t e, const MappedInterval& r) { return e < r.end; });
+    for (; interval != all.end() && interval->begin < end; ++interval)
+      add(interval->begin, interval->end, interval->tile);
     return;
   }
   const int rank = static_cast<int>(grid_.shape.size());
@@ -330,8 +336,9 @@ void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) 
 std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, unsigned num_tiles) const {
   std::vector<std::int64_t> elements(num_tiles, 0);
   if (!has_grid_) {
-    for (const Run& run : runs()) {
-      if (run.tile < num_tiles) elements[run.tile] += std::min(run.end, num_elements) - run.begin;
+    for (const MappedInterval& interval : intervals()) {
+      if (interval.tile < num_tiles)
+        elements[interval.tile] += std::min(interval.end, num_elements) - interval.begin;
     }
     return elements;
   }
@@ -367,10 +374,10 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
         const Digit* digits = aligned.digits + aligned.first_digit[k];
         const int count = aligned.first_digit[k + 1] - aligned.first_digit[k];
         std::int64_t within = 0;
-        ForEachRunOfPart(grid_, aligned.first_dim[k], aligned.first_dim[k + 1], part,
-                         [&](std::int64_t begin, std::int64_t end) {
-                           within += CountWithin(digits, count, aligned.coordinate[k], begin, end);
-                         });
+        ForEachIntervalOfPart(grid_, aligned.first_dim[k], aligned.first_dim[k + 1], part,
+                              [&](std::int64_t begin, std::int64_t end) {
+                                within += CountWithin(digits, count, aligned.coordinate[k], begin, end);
+                              });
         n *= within;
       }
       held += n;
@@ -378,21 +385,23 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
     return held * set.repeats;
   }
   const std::int64_t low = set.base, high = set.base + set.Span() + 1;
-  const std::vector<Run>& all = runs();
+  const std::vector<MappedInterval>& all = intervals();
   const auto begin = FirstEndingAfter(all.begin(), all.end(), low);
-  const auto end =
-      std::lower_bound(begin, all.end(), high, [](const Run& r, std::int64_t e) { return r.begin < e; });
-  // A region of a few rows may lie across many runs of other tiles.
+  const auto end = std::lower_bound(begin, all.end(), high,
+                                    [](const MappedInterval& r, std::int64_t e) { return r.begin < e; });
+  // A region of a few rows may lie across many intervals of other tiles.
   const auto count_row = [&](std::int64_t from, std::int64_t to) {
-    for (auto run = FirstEndingAfter(begin, end, from); run != end && run->begin < to; ++run) {
-      if (run->tile == tile) held += std::min(run->end, to) - std::max(run->begin, from);
+    for (auto interval = FirstEndingAfter(begin, end, from); interval != end && interval->begin < to;
+         ++interval) {
+      if (interval->tile == tile) held += std::min(interval->end, to) - std::max(interval->begin, from);
     }
   };
-  if (ForEachRunOfSet(set, (end - begin) / 4, count_row)) return held * set.repeats;
+  if (ForEachIntervalOfSet(set, (end - begin) / 4, count_row)) return held * set.repeats;
   Digit digits[kMaxRank];
   DigitsOfSet(set, digits);
-  for (auto run = begin; run != end; ++run) {
-    if (run->tile == tile) held += CountWithin(digits, set.rank, set.base, run->begin, run->end);
+  for (auto interval = begin; interval != end; ++interval) {
+    if (interval->tile == tile)
+      held += CountWithin(digits, set.rank, set.base, interval->begin, interval->end);
   }
   return held * set.repeats;
 }
@@ -424,7 +433,7 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
       boxes[k].first.push_back(0);
       const int first = aligned.first_dim[k], last = aligned.first_dim[k + 1];
       ForEachPart(grid_, first, last, [&](const std::int64_t* part) {
-        ForEachRunOfPart(grid_, first, last, part, [&](std::int64_t low, std::int64_t high) {
+        ForEachIntervalOfPart(grid_, first, last, part, [&](std::int64_t low, std::int64_t high) {
           if (n == 0) {
             count += low <= aligned.coordinate[k] && aligned.coordinate[k] < high ? 1 : 0;
           } else {
@@ -478,29 +487,31 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
   DigitsOfSet(set, digits);
   std::vector<std::int64_t> boxes;
   const auto n = static_cast<std::size_t>(set.rank);
-  ForEachRun(set.base, set.base + set.Span() + 1, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-    if (n == 0) {
-      check_tile(tile);
-      vertices.push_back({tile, Box::Whole(view.shape)});
-      return;
-    }
-    boxes.clear();
-    std::int64_t current[2 * kMaxRank];
-    BoxesWithin(digits, set.rank, 0, set.base, begin, end, current, &boxes);
-    if (!boxes.empty()) check_tile(tile);
-    for (std::size_t b = 0; b < boxes.size(); b += 2 * n) {
-      vertices.push_back({tile, BoxOfView(view, set, boxes.data() + b, boxes.data() + b + n)});
-    }
-  });
+  ForEachInterval(
+      set.base, set.base + set.Span() + 1, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+        if (n == 0) {
+          check_tile(tile);
+          vertices.push_back({tile, Box::Whole(view.shape)});
+          return;
+        }
+        boxes.clear();
+        std::int64_t current[2 * kMaxRank];
+        BoxesWithin(digits, set.rank, 0, set.base, begin, end, current, &boxes);
+        if (!boxes.empty()) check_tile(tile);
+        for (std::size_t b = 0; b < boxes.size(); b += 2 * n) {
+          vertices.push_back({tile, BoxOfView(view, set, boxes.data() + b, boxes.data() + b + n)});
+        }
+      });
   JoinBoxes(set, &vertices);
   return vertices;
 }
 
 bool Mapping::operator==(const Mapping& other) const {
-  const auto same_runs = [](const std::vector<Run>& a, const std::vector<Run>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
-      return x.begin == y.begin && x.end == y.end && x.tile == y.tile;
-    });
+  const auto same_intervals = [](const std::vector<MappedInterval>& a, const std::vector<MappedInterval>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const MappedInterval& x, const MappedInterval& y) {
+                        return x.begin == y.begin && x.end == y.end && x.tile == y.tile;
+                      });
   };
   if (has_grid_ && other.has_grid_) {
     if (grid_ == other.grid_) return true;
@@ -508,11 +519,11 @@ bool Mapping::operator==(const Mapping& other) const {
   }
   // Different descriptions can mean the same placement.
   const auto expand = [](const Mapping& m) {
-    std::vector<Run> runs = m.runs();
-    if (m.has_grid_) m.Runs(0, NumElements(m.grid_.shape), &runs);
-    return runs;
+    std::vector<MappedInterval> intervals = m.intervals();
+    if (m.has_grid_) m.Intervals(0, NumElements(m.grid_.shape), &intervals);
+    return intervals;
   };
-  return same_runs(expand(*this), expand(other));
+  return same_intervals(expand(*this), expand(other));
 }
 
 namespace {

@@ -45,7 +45,8 @@ struct Grid {
   }
 };
 
-struct Run {
+// Elements [begin, end) of a variable, which are on one tile.
+struct MappedInterval {
   std::int64_t begin, end;
   unsigned tile;
 };
@@ -55,27 +56,27 @@ class Mapping {
   Mapping() = default;
   // grid.shape must have as many elements as the variable; its factorisation may differ.
   explicit Mapping(Grid grid);
-  // The runs must be sorted by begin and disjoint. They may be incomplete while a graph is built.
-  explicit Mapping(std::vector<Run> runs);
+  // The intervals must be sorted by begin and disjoint. They may be incomplete while a graph is built.
+  explicit Mapping(std::vector<MappedInterval> intervals);
 
-  // Maps these runs, and leaves the others as they are; where runs overlap, the one that begins first counts.
-  // Cheap: the work is done when the mapping is next read, which no two threads may do at once until Settle
-  // was called.
-  void Overwrite(std::vector<Run> runs, std::int64_t num_elements);
+  // Maps these intervals, and leaves the others as they are; where intervals overlap, the one that begins
+  // first counts. Cheap: the work is done when the mapping is next read, which no two threads may do at once
+  // until Settle was called.
+  void Overwrite(std::vector<MappedInterval> intervals, std::int64_t num_elements);
   void Settle() const;
 
   bool empty() const;
   bool Complete(std::int64_t num_elements) const;
   const Grid* grid() const;  // null if the mapping is explicit
   unsigned TileOf(std::int64_t element) const;
-  // Calls f(begin, end, tile) for the runs that cover [begin, end), in order.
+  // Calls f(begin, end, tile) for the intervals that cover [begin, end), in order.
   template <typename F>
-  void ForEachRun(std::int64_t begin, std::int64_t end, F&& f) const {
-    std::vector<Run> runs;
-    Runs(begin, end, &runs);
-    for (const Run& r : runs) f(r.begin, r.end, r.tile);
+  void ForEachInterval(std::int64_t begin, std::int64_t end, F&& f) const {
+    std::vector<MappedInterval> intervals;
+    Intervals(begin, end, &intervals);
+    for (const MappedInterval& r : intervals) f(r.begin, r.end, r.tile);
   }
-  void Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) const;
+  void Intervals(std::int64_t begin, std::int64_t end, std::vector<MappedInterval>* out) const;
   // Returns the number of elements on each tile; the result has num_tiles entries.
   std::vector<std::int64_t> ElementsPerTile(std::int64_t num_elements, unsigned num_tiles) const;
   // Returns the exact number of elements of `view` inside `region` (over view.shape) that are on `tile`.
@@ -88,15 +89,16 @@ class Mapping {
   bool operator==(const Mapping& other) const;
 
  private:
-  const std::vector<Run>& runs() const {
+  const std::vector<MappedInterval>& intervals() const {
     Settle();
-    return runs_;
+    return intervals_;
   }
 
   Grid grid_;
   bool has_grid_ = false;
-  // What was added since the runs were last put in order: all runs, and where those of each call begin.
-  mutable std::vector<Run> runs_, added_runs_;
+  // What was added since the intervals were last put in order: all intervals, and where those of each call
+  // begin.
+  mutable std::vector<MappedInterval> intervals_, added_intervals_;
   mutable std::vector<std::size_t> added_;
 };
 

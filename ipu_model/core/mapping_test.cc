@@ -15,7 +15,7 @@ using namespace ipu_model;
 
 namespace {
 
-Mapping Runs(const std::vector<Run>& runs) { return Mapping(runs); }
+Mapping Intervals(const std::vector<MappedInterval>& intervals) { return Mapping(intervals); }
 
 using Random = std::mt19937;
 std::int64_t Uniform(Random& random, std::int64_t low, std::int64_t high) {
@@ -65,14 +65,14 @@ Mapping RandomMapping(Random& random, std::int64_t* elements, std::vector<unsign
   }
   *elements = Uniform(random, 1, 60);
   tiles->clear();
-  std::vector<Run> runs;
+  std::vector<MappedInterval> intervals;
   for (std::int64_t begin = 0; begin < *elements;) {
     const std::int64_t end = std::min(*elements, begin + Uniform(random, 1, 9));
-    runs.push_back({begin, end, static_cast<unsigned>(Uniform(random, 0, 15))});
-    tiles->insert(tiles->end(), static_cast<std::size_t>(end - begin), runs.back().tile);
+    intervals.push_back({begin, end, static_cast<unsigned>(Uniform(random, 0, 15))});
+    tiles->insert(tiles->end(), static_cast<std::size_t>(end - begin), intervals.back().tile);
     begin = end;
   }
-  return Mapping(runs);
+  return Mapping(intervals);
 }
 
 // A slice, subsample, reversal, permutation or broadcast, or an arbitrary strided view inside the variable.
@@ -202,7 +202,7 @@ TEST(MappingsMatchBruteForce) {
     CHECK(mapping.ElementsPerTile(elements, 16) == per_tile);
     const std::int64_t begin = Uniform(random, 0, elements), end = Uniform(random, begin, elements);
     std::int64_t next = begin;
-    mapping.ForEachRun(begin, end, [&](std::int64_t b, std::int64_t e, unsigned tile) {
+    mapping.ForEachInterval(begin, end, [&](std::int64_t b, std::int64_t e, unsigned tile) {
       CHECK_EQ(b, next);
       for (; next < e; ++next) CHECK_EQ(tiles[static_cast<std::size_t>(next)], tile);
     });
@@ -247,12 +247,12 @@ TEST(MappingsMatchBruteForce) {
   }
 }
 
-// Blocks of a few rows, among the runs of many other tiles.
-TEST(RowsAcrossManyRuns) {
-  std::vector<Run> runs;
+// Blocks of a few rows, among the intervals of many other tiles.
+TEST(RowsAcrossManyIntervals) {
+  std::vector<MappedInterval> intervals;
   for (std::int64_t e = 0; e < 64 * 64; e += 4)
-    runs.push_back({e, e + 4, static_cast<unsigned>(e / 4 % 16 + e / 1024)});
-  const Mapping mapping(runs);
+    intervals.push_back({e, e + 4, static_cast<unsigned>(e / 4 % 16 + e / 1024)});
+  const Mapping mapping(intervals);
   for (const bool transposed : {false, true}) {
     View view;
     view.offset = transposed ? 7 : 63 * 64;
@@ -331,7 +331,7 @@ TEST(ReorderedGridsOfFactorsAndOfOtherViews) {
   CHECK(!ReorderedGrid(mapping, {0, DType::kF32, 0, {6, 10}, {1, 6}}, &reordered));
   CHECK(!ReorderedGrid(mapping, {0, DType::kF32, 0, {12, 4}, {1, 12}}, &reordered));
   CHECK(!ReorderedGrid(mapping, {0, DType::kF32, 11, {12, 5}, {-1, 12}}, &reordered));
-  CHECK(!ReorderedGrid(Runs({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
+  CHECK(!ReorderedGrid(Intervals({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
 }
 
 // The groups of a product are two dimensions of its operand, between which the array has another one.
@@ -362,8 +362,8 @@ TEST(ReorderedGridsSplitDimensions) {
 
 TEST(EqualPlacementsCompareEqual) {
   const Mapping grid(Grid::Linear(8, 1, 1, 2));
-  CHECK(grid == Runs({{0, 4, 0}, {4, 8, 1}}));
-  CHECK(!(grid == Runs({{0, 5, 0}, {5, 8, 1}})));
+  CHECK(grid == Intervals({{0, 4, 0}, {4, 8, 1}}));
+  CHECK(!(grid == Intervals({{0, 5, 0}, {5, 8, 1}})));
   CHECK(Mapping(Grid::Of({2, 4}, {2, 1}, 2)) == grid);
 }
 
@@ -373,24 +373,24 @@ TEST(LaterRunsReplaceEarlierOnes) {
   mapping.Overwrite({{6, 8, 1}, {0, 4, 0}}, 8);
   CHECK(!mapping.empty() && !mapping.Complete(8));
   mapping.Overwrite({{4, 6, 0}}, 8);
-  CHECK(mapping.Complete(8) && mapping == Runs({{0, 6, 0}, {6, 8, 1}}));
+  CHECK(mapping.Complete(8) && mapping == Intervals({{0, 6, 0}, {6, 8, 1}}));
   mapping.Overwrite({{5, 7, 2}}, 8);
   mapping.Overwrite({{6, 7, 3}}, 8);
-  CHECK(mapping == Runs({{0, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
+  CHECK(mapping == Intervals({{0, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
   mapping.Overwrite({{2, 4, 4}, {0, 3, 4}, {2, 4, 4}, {3, 4, 5}}, 8);  // of a tensor with aliases
-  CHECK(mapping == Runs({{0, 4, 4}, {4, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
+  CHECK(mapping == Intervals({{0, 4, 4}, {4, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
   Mapping grid(Grid::Linear(8, 1, 1, 2));
   grid.Overwrite({{0, 1, 5}}, 8);
-  CHECK(grid.grid() == nullptr && grid == Runs({{0, 1, 5}, {1, 4, 0}, {4, 8, 1}}));
+  CHECK(grid.grid() == nullptr && grid == Intervals({{0, 1, 5}, {1, 4, 0}, {4, 8, 1}}));
 }
 
 TEST(WrongMappingsAreRefused) {
-  CHECK_THROWS(std::invalid_argument, Runs({{0, 4, 0}, {3, 8, 1}}));
+  CHECK_THROWS(std::invalid_argument, Intervals({{0, 4, 0}, {3, 8, 1}}));
   CHECK_THROWS(std::invalid_argument, Mapping(Grid{{4}, {0}, {1}, {1}, 0, 1}));
-  CHECK_THROWS(std::out_of_range, Runs({{0, 4, 0}}).TileOf(4));
+  CHECK_THROWS(std::out_of_range, Intervals({{0, 4, 0}}).TileOf(4));
   CHECK_THROWS(std::out_of_range, Mapping(Grid::Linear(4, 1, 1, 2)).TileOf(4));
   const View view{0, DType::kF32, 0, {4}, {1}};
-  CHECK_THROWS(std::out_of_range, Runs({{0, 4, 9}}).VerticesOver(view, 4));
+  CHECK_THROWS(std::out_of_range, Intervals({{0, 4, 9}}).VerticesOver(view, 4));
 }
 
 TEST(TargetTable) {

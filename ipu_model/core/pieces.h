@@ -11,7 +11,7 @@
 
 namespace ipu_model {
 
-// Walks over blocks that tile a layout in the layout's row-major order, without a copy of a block.
+// Walks over blocks that fill an index space, in its row-major order, without a copy of a block.
 template <typename F>
 class PieceWalk {
  public:

@@ -51,7 +51,7 @@ void Writer::Write(const Grid& value) {
   Write(value.num_tiles);
 }
 
-void Writer::Write(const Run& value) {
+void Writer::Write(const MappedInterval& value) {
   Write(value.begin);
   Write(value.end);
   Write(value.tile);
@@ -63,9 +63,9 @@ void Writer::Write(const Mapping& value, std::int64_t num_elements) {
     Write(*value.grid());
     return;
   }
-  std::vector<Run> runs;
-  if (!value.empty()) value.Runs(0, num_elements, &runs);
-  Write(runs);
+  std::vector<MappedInterval> intervals;
+  if (!value.empty()) value.Intervals(0, num_elements, &intervals);
+  Write(intervals);
 }
 
 void Writer::Write(const Instruction& value) {
@@ -172,7 +172,7 @@ void Reader::ReadInto(Grid* out) {
   if (!ok || elements > 4e18 || parts > 4e9 || tiles > 4e18) Fail("a grid is invalid");
 }
 
-void Reader::ReadInto(Run* out) {
+void Reader::ReadInto(MappedInterval* out) {
   out->begin = Read<std::int64_t>();
   out->end = Read<std::int64_t>();
   out->tile = Read<unsigned>();
@@ -185,14 +185,14 @@ Mapping Reader::ReadMapping(std::int64_t num_elements) {
       Fail("a tile mapping does not have the size of its variable");
     return Mapping(std::move(grid));
   }
-  auto runs = Read<std::vector<Run>>();
+  auto intervals = Read<std::vector<MappedInterval>>();
   std::int64_t end = 0;
-  for (const Run& r : runs) {
+  for (const MappedInterval& r : intervals) {
     if (r.begin < end || r.end <= r.begin || r.end > num_elements)
-      Fail("a tile mapping has runs out of order");
+      Fail("a tile mapping has intervals out of order");
     end = r.end;
   }
-  return runs.empty() ? Mapping() : Mapping(std::move(runs));
+  return intervals.empty() ? Mapping() : Mapping(std::move(intervals));
 }
 
 void Reader::ReadInto(Instruction* out) {

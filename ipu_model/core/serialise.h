@@ -40,7 +40,7 @@ class Writer {
   void Write(const Box& value);
   void Write(const View& value);
   void Write(const Grid& value);
-  void Write(const Run& value);
+  void Write(const MappedInterval& value);
   void Write(const Mapping& value, std::int64_t num_elements);
   void Write(const Expression& value);
   void Write(const Instruction& value);
@@ -108,7 +108,7 @@ class Reader {
   void ReadInto(Box* out);
   void ReadInto(View* out);
   void ReadInto(Grid* out);
-  void ReadInto(Run* out);
+  void ReadInto(MappedInterval* out);
   void ReadInto(Expression* out);
   void ReadInto(Instruction* out);
   void ReadInto(ScalarConstant* out);

@@ -40,7 +40,7 @@ TEST(ValuesComeBack) {
   w.Write(grid);
   w.Write(Box{{1, 2}, {3, 4}});
   w.Write(Mapping(grid), 60);
-  w.Write(Mapping(std::vector<Run>{{0, 4, 1}, {6, 8, 0}}), 8);
+  w.Write(Mapping(std::vector<MappedInterval>{{0, 4, 1}, {6, 8, 0}}), 8);
   w.Write(Mapping(), 8);
   Expression e;
   e.inputs = {DType::kF32, DType::kF32};
@@ -71,7 +71,7 @@ TEST(ValuesComeBack) {
   CHECK(p.tile_stride == grid.tile_stride && p.first_tile == 3 && p.num_tiles == 16);
   CHECK((r.Read<Box>().end == Shape{3, 4}));
   CHECK(r.ReadMapping(60) == Mapping(grid));
-  CHECK(r.ReadMapping(8) == Mapping(std::vector<Run>{{0, 4, 1}, {6, 8, 0}}));
+  CHECK(r.ReadMapping(8) == Mapping(std::vector<MappedInterval>{{0, 4, 1}, {6, 8, 0}}));
   CHECK(r.ReadMapping(8).empty());
   const auto back = r.Read<Expression>();
   CHECK(back.inputs == e.inputs && back.outputs == e.outputs);

@@ -62,22 +62,23 @@ inline bool Canonicalise(const View& view, const Box* region, StridedSet* set) {
   return true;
 }
 
-// The first of sorted runs that ends after an element.
-using RunIterator = std::vector<Run>::const_iterator;
-inline RunIterator FirstEndingAfter(RunIterator begin, RunIterator end, std::int64_t element) {
-  return std::upper_bound(begin, end, element, [](std::int64_t e, const Run& r) { return e < r.end; });
+// The first of sorted intervals that ends after an element.
+using IntervalIterator = std::vector<MappedInterval>::const_iterator;
+inline IntervalIterator FirstEndingAfter(IntervalIterator begin, IntervalIterator end, std::int64_t element) {
+  return std::upper_bound(begin, end, element,
+                          [](std::int64_t e, const MappedInterval& r) { return e < r.end; });
 }
 
-// Calls f(begin, end) for the elements of the set, as runs of one that follows another, without its repeats.
-// Returns false, and calls nothing, if there would be more than `most` runs.
+// Calls f(begin, end) for the elements of the set, as intervals, without its repeats.
+// Returns false, and calls nothing, if there would be more than `most` intervals.
 template <typename F>
-bool ForEachRunOfSet(const StridedSet& set, std::int64_t most, F&& f) {
+bool ForEachIntervalOfSet(const StridedSet& set, std::int64_t most, F&& f) {
   const bool rows = set.rank > 0 && set.dims[set.rank - 1].stride == 1;
   const std::int64_t length = rows ? set.dims[set.rank - 1].extent : 1;
   const int outer = rows ? set.rank - 1 : set.rank;
-  std::int64_t index[kMaxRank] = {}, runs = 1, begin = set.base;
-  for (int d = 0; d < outer; ++d) runs *= set.dims[d].extent;
-  if (runs > most) return false;
+  std::int64_t index[kMaxRank] = {}, intervals = 1, begin = set.base;
+  for (int d = 0; d < outer; ++d) intervals *= set.dims[d].extent;
+  if (intervals > most) return false;
   while (true) {
     f(begin, begin + length);
     int d = outer - 1;
@@ -253,11 +254,11 @@ inline void AppendBegins(const Grid& grid, std::size_t dim, std::vector<std::int
   out->push_back(shape);
 }
 
-// Calls f(begin, end) for the contiguous runs of elements, within the dimensions [first, last) of `shape`, of
+// Calls f(begin, end) for the intervals of elements, within the dimensions [first, last) of `shape`, of
 // the box from `begin` to `end` (both by dimension), in order.
 template <typename F>
-void ForEachRunOfBox(const Shape& shape, int first, int last, const std::int64_t* begin,
-                     const std::int64_t* end, F&& f) {
+void ForEachIntervalOfBox(const Shape& shape, int first, int last, const std::int64_t* begin,
+                          const std::int64_t* end, F&& f) {
   std::int64_t index[kMaxRank];
   for (int d = first; d < last; ++d) {
     index[d] = begin[d];
@@ -289,13 +290,13 @@ void ForEachRunOfBox(const Shape& shape, int first, int last, const std::int64_t
 
 // The same for one part of a grid.
 template <typename F>
-void ForEachRunOfPart(const Grid& grid, int first, int last, const std::int64_t* part, F&& f) {
+void ForEachIntervalOfPart(const Grid& grid, int first, int last, const std::int64_t* part, F&& f) {
   std::int64_t begin[kMaxRank], end[kMaxRank];
   for (int d = first; d < last; ++d) {
     begin[d] = grid.Begin(d, part[d]);
     end[d] = grid.Begin(d, part[d] + 1);
   }
-  ForEachRunOfBox(grid.shape, first, last, begin, end, f);
+  ForEachIntervalOfBox(grid.shape, first, last, begin, end, f);
 }
 
 // Calls f(part indices) for every part on `tile`.

@@ -33,22 +33,22 @@ bool SameShape(const std::vector<std::size_t>& a, const Shape& b) {
                     [](std::size_t x, std::int64_t y) { return x == static_cast<std::size_t>(y); });
 }
 
-// The dimensions of a tensor's layout that make up each dimension of its shape.
+// The dimensions of a tensor's space that make up each dimension of its shape.
 struct Grouped {
   Tiling tiling;
-  std::vector<std::size_t> first;  // of the layout, by dimension of the shape, and the end
+  std::vector<std::size_t> first;  // of the space, by dimension of the shape, and the end
 };
 
 Grouped GroupedTiling(const Tensor& tensor) {
   const Shape shape = ToShape(tensor.shape());
   Grouped g{tensor.tiling(), {}};
-  if (shape == g.tiling.layout) {
+  if (shape == g.tiling.space) {
     for (std::size_t d = 0; d <= shape.size(); ++d) g.first.push_back(d);
     return g;
   }
   Refine(shape, false, &g.tiling);
   MergeGroups(shape, &g.tiling);
-  GroupsOf(shape, g.tiling.layout, &g.first);
+  GroupsOf(shape, g.tiling.space, &g.first);
   return g;
 }
 
@@ -78,7 +78,7 @@ const Tensor::Data& Tensor::data() const {
 const std::vector<std::size_t>& Tensor::shape() const { return data().shape; }
 Type Tensor::elementType() const { return data().type; }
 const Tiling& Tensor::tiling() const { return data().tiling; }
-const Shape& Tensor::layout() const { return data().tiling.layout; }
+const Shape& Tensor::space() const { return data().tiling.space; }
 const Blocks& Tensor::blocks() const { return data().tiling.blocks; }
 const void* Tensor::graph() const { return data().graph == nullptr ? nullptr : data().graph->graph; }
 
@@ -102,7 +102,7 @@ Tensor Tensor::with(Shape shape, Tiling tiling) const {
     const Blocks& known = tiling.blocks.empty() ? blocks() : tiling.blocks;
     if (!known.empty()) {
       const ipu_model::Block block = none.blocks.Append(known[0].variable(), 0);
-      std::copy(none.layout.begin(), none.layout.end(), block.extents());
+      std::copy(none.space.begin(), none.space.end(), block.extents());
     }
     tiling = std::move(none);
   }
@@ -158,7 +158,7 @@ Tensor Tensor::fromPieces(Type type, std::vector<std::size_t> shape, std::vector
 }
 
 Tensor Tensor::aligned() const {
-  if (SameShape(this->shape(), layout())) return *this;
+  if (SameShape(this->shape(), space())) return *this;
   Shape shape = ToShape(this->shape());
   Tiling tiling = this->tiling();
   Refine(shape, false, &tiling);
@@ -168,7 +168,7 @@ Tensor Tensor::aligned() const {
 
 std::vector<View> Tensor::pieces() const {
   std::vector<View> out;
-  const bool plain = SameShape(this->shape(), layout());
+  const bool plain = SameShape(this->shape(), space());
   const auto add = [&](ipu_model::VariableId variable, std::int64_t offset, std::size_t rank,
                        const std::int64_t* extents, const std::int64_t* strides) {
     out.push_back({variable, elementType().id(), offset, Shape(extents, extents + rank),
@@ -180,7 +180,7 @@ std::vector<View> Tensor::pieces() const {
 }
 
 bool Tensor::asView(View* view) const {
-  if (blocks().size() != 1 || !SameShape(this->shape(), layout())) return false;
+  if (blocks().size() != 1 || !SameShape(this->shape(), space())) return false;
   *view = blocks()[0].view(elementType().id());
   return true;
 }
@@ -204,7 +204,7 @@ Tensor Tensor::slice(std::size_t begin, std::size_t end, unsigned dimension) con
   const auto from = static_cast<std::int64_t>(begin), to = static_cast<std::int64_t>(end);
   shape[dimension] = to - from;
   if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
-  if (SameShape(this->shape(), layout())) {
+  if (SameShape(this->shape(), space())) {
     Tiling tiling{shape, blocks().Clipped(dimension, {{from}, {to}})};
     return with(std::move(shape), std::move(tiling));
   }
@@ -287,13 +287,13 @@ Tensor Tensor::dimShuffle(const std::vector<unsigned>& permutation) const {
   }
   Grouped g = GroupedTiling(*this);
   Shape shape(rank());
-  std::vector<std::size_t> order;  // of the dimensions of the layout
+  std::vector<std::size_t> order;  // of the dimensions of the space
   for (std::size_t d = 0; d < shape.size(); ++d) {
     shape[d] = static_cast<std::int64_t>(this->shape()[permutation[d]]);
     for (std::size_t k = g.first[permutation[d]]; k < g.first[permutation[d] + 1]; ++k) order.push_back(k);
   }
   Tiling shuffled{Shape(order.size()), Blocks(order.size())};
-  for (std::size_t k = 0; k < order.size(); ++k) shuffled.layout[k] = g.tiling.layout[order[k]];
+  for (std::size_t k = 0; k < order.size(); ++k) shuffled.space[k] = g.tiling.space[order[k]];
   shuffled.blocks.Reserve(g.tiling.blocks.size());
   for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
     const ipu_model::ConstBlock b = std::as_const(g.tiling.blocks)[i];
@@ -379,7 +379,7 @@ Tensor Tensor::broadcast(unsigned N, unsigned dimension) const {
   if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
   Grouped g = GroupedTiling(*this);
   const std::size_t k = g.first[dimension];  // the group has this dimension alone
-  g.tiling.layout[k] = N;
+  g.tiling.space[k] = N;
   for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
     const ipu_model::Block b = g.tiling.blocks[i];
     b.extent(k) = N;
@@ -398,12 +398,12 @@ Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
   Grouped g = GroupedTiling(*this);
   // Of a group, samples of its innermost dimension are the group's if the step divides it.
   std::size_t k = g.first[dimension + 1] - 1;
-  if (k != g.first[dimension] && g.tiling.layout[k] % step != 0) {
+  if (k != g.first[dimension] && g.tiling.space[k] % step != 0) {
     k = g.first[dimension];
     Collapse(k, g.first[dimension + 1], &g.tiling);
   }
-  g.tiling.layout[k] = (g.tiling.layout[k] + step - 1) / step;
-  Blocks samples(g.tiling.layout.size());
+  g.tiling.space[k] = (g.tiling.space[k] + step - 1) / step;
+  Blocks samples(g.tiling.space.size());
   for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
     const ipu_model::ConstBlock b = std::as_const(g.tiling.blocks)[i];
     const std::int64_t begin = (b.begin(k) + step - 1) / step, end = (b.end(k) + step - 1) / step;
@@ -426,7 +426,7 @@ Tensor Tensor::reverse(unsigned dimension) const {
   for (std::size_t k = g.first[dimension]; k < g.first[dimension + 1]; ++k) {
     for (std::size_t i = 0; i < g.tiling.blocks.size(); ++i) {
       const ipu_model::Block b = g.tiling.blocks[i];
-      b.begin(k) = g.tiling.layout[k] - b.end(k);
+      b.begin(k) = g.tiling.space[k] - b.end(k);
       b.offset() += (b.extent(k) - 1) * b.stride(k);
       b.stride(k) = -b.stride(k);
     }

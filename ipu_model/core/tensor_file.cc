@@ -120,10 +120,11 @@ std::vector<Tensor> Graph::deserializeTensors(std::istream& in, SerializationFor
       variable.num_elements = CheckedElements(reader, shape);
       variable.shape = Shape(shape.begin(), shape.end());
       variable.mapping = reader.ReadMapping(variable.num_elements);
-      variable.mapping.ForEachRun(0, variable.num_elements, [&](std::int64_t, std::int64_t, unsigned tile) {
-        if (tile >= impl_->target.getNumTiles())
-          reader.Fail("the target has no tile " + std::to_string(tile));
-      });
+      variable.mapping.ForEachInterval(0, variable.num_elements,
+                                       [&](std::int64_t, std::int64_t, unsigned tile) {
+                                         if (tile >= impl_->target.getNumTiles())
+                                           reader.Fail("the target has no tile " + std::to_string(tile));
+                                       });
     }
     struct Read {
       Type type;

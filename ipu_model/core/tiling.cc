@@ -9,22 +9,22 @@ namespace ipu_model {
 
 namespace {
 
-// The dimensions of the layout and of the shape with equal numbers of elements.
+// The dimensions of the space and of the shape with equal numbers of elements.
 struct Match {
   std::size_t from, from_end, to, to_end;
 };
 
-std::vector<Match> MatchGroups(const Shape& layout, const Shape& shape) {
+std::vector<Match> MatchGroups(const Shape& space, const Shape& shape) {
   std::vector<Match> matches;
   std::size_t i = 0, j = 0;
-  while (i < layout.size() || j < shape.size()) {
+  while (i < space.size() || j < shape.size()) {
     Match m{i, i, j, j};
     std::int64_t n = 1, k = 1;
-    if (i < layout.size()) n = layout[i++];
+    if (i < space.size()) n = space[i++];
     if (j < shape.size()) k = shape[j++];
     while (n != k) {
       if (n < k) {
-        n *= layout.at(i++);
+        n *= space.at(i++);
       } else {
         k *= shape.at(j++);
       }
@@ -46,9 +46,9 @@ void AppendCuts(const Shape& shape, std::size_t first, std::size_t last, Shape* 
 }
 
 // Where both shapes have boundaries, from the inside; empty if one of them does not divide the next.
-Shape CommonCuts(const Match& m, const Shape& layout, const Shape& shape) {
+Shape CommonCuts(const Match& m, const Shape& space, const Shape& shape) {
   Shape cuts;
-  AppendCuts(layout, m.from, m.from_end, &cuts);
+  AppendCuts(space, m.from, m.from_end, &cuts);
   AppendCuts(shape, m.to, m.to_end, &cuts);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -58,9 +58,9 @@ Shape CommonCuts(const Match& m, const Shape& layout, const Shape& shape) {
   return cuts;
 }
 
-bool HaveCommonCuts(const Match& m, const Shape& layout, const Shape& shape) {
+bool HaveCommonCuts(const Match& m, const Shape& space, const Shape& shape) {
   if (m.from_end - m.from <= 1 || m.to_end - m.to <= 1) return true;
-  return !CommonCuts(m, layout, shape).empty();
+  return !CommonCuts(m, space, shape).empty();
 }
 
 void RemoveDim(std::size_t d, Shape* shape) { shape->erase(shape->begin() + static_cast<std::ptrdiff_t>(d)); }
@@ -68,7 +68,7 @@ void RemoveDim(std::size_t d, Shape* shape) { shape->erase(shape->begin() + stat
 // Merges dimensions d and d + 1 if every block stays a strided box.
 bool MergeDims(std::size_t d, Tiling* tiling) {
   const Blocks& blocks = tiling->blocks;
-  const std::int64_t inner = tiling->layout[d + 1];
+  const std::int64_t inner = tiling->space[d + 1];
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const ConstBlock b = blocks[i];
     if (b.extent(d) == 1) continue;
@@ -89,15 +89,15 @@ bool MergeDims(std::size_t d, Tiling* tiling) {
     m.extent(d) = b.extent(d) * b.extent(d + 1);
     m.stride(d) = inner == 1 ? b.stride(d) : b.stride(d + 1);
   }
-  tiling->layout[d] *= inner;
-  RemoveDim(d + 1, &tiling->layout);
+  tiling->space[d] *= inner;
+  RemoveDim(d + 1, &tiling->space);
   tiling->blocks = std::move(merged);
   return true;
 }
 
 // Inserts a dimension of one element.
 void InsertDim(std::size_t d, Tiling* tiling) {
-  Blocks wider(tiling->layout.size() + 1);
+  Blocks wider(tiling->space.size() + 1);
   wider.Reserve(tiling->blocks.size());
   const Blocks& blocks = tiling->blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -110,7 +110,7 @@ void InsertDim(std::size_t d, Tiling* tiling) {
       w.stride(k) = k == d ? 1 : b.stride(from);
     }
   }
-  tiling->layout.insert(tiling->layout.begin() + static_cast<std::ptrdiff_t>(d), 1);
+  tiling->space.insert(tiling->space.begin() + static_cast<std::ptrdiff_t>(d), 1);
   tiling->blocks = std::move(wider);
 }
 
@@ -122,12 +122,12 @@ std::size_t MergeRange(std::size_t first, std::size_t last, Tiling* tiling) {
   return last - first;
 }
 
-// Splits dimensions of the layout: factors[d] are the extents that become of dimension d.
+// Splits dimensions of the space: factors[d] are the extents that become of dimension d.
 class Splitter {
  public:
   Splitter(const Tiling& from, std::vector<Shape> factors) : from_(from), factors_(std::move(factors)) {
-    for (const Shape& f : factors_) to_.layout.insert(to_.layout.end(), f.begin(), f.end());
-    to_.blocks = Blocks(to_.layout.size());
+    for (const Shape& f : factors_) to_.space.insert(to_.space.end(), f.begin(), f.end());
+    to_.blocks = Blocks(to_.space.size());
     to_.blocks.Reserve(from_.blocks.size());
   }
 
@@ -213,9 +213,9 @@ class Splitter {
   Tiling to_;
 };
 
-// Appends the part of a block in `box`, which is over the dimensions [first, last), as runs of one dimension
+// Appends the part of a block in `box`, which is over the dimensions [first, last), as rows of one dimension
 // in their place, which begins at element `begin` of their row-major order.
-void AppendRuns(const ConstBlock& block, const Shape& layout, std::size_t first, std::size_t last,
+void AppendRows(const ConstBlock& block, const Shape& space, std::size_t first, std::size_t last,
                 const Box& box, std::int64_t begin, Blocks* out) {
   const std::size_t rank = last - first;
   std::vector<std::int64_t> numbers(4 * rank);
@@ -229,21 +229,21 @@ void AppendRuns(const ConstBlock& block, const Shape& layout, std::size_t first,
     if (count[k] <= 0) return;
     offset += (low[k] - block.begin(d)) * block.stride(d);
     weight[k] = product;
-    product *= layout[d];
+    product *= space[d];
   }
   // The innermost dimensions that one step goes through.
   std::size_t inner = rank;
-  std::int64_t run = 1, step = 1, place = -begin;
+  std::int64_t length = 1, step = 1, place = -begin;
   bool whole = true;
   for (; inner > 0; --inner) {
     const std::size_t k = inner - 1;
     const std::int64_t stride = block.stride(first + k);
     if (count[k] > 1) {
-      if (!whole || (run > 1 && stride != step * run)) break;
-      if (run == 1) step = stride;
-      run *= count[k];
+      if (!whole || (length > 1 && stride != step * length)) break;
+      if (length == 1) step = stride;
+      length *= count[k];
     }
-    whole = whole && count[k] == layout[first + k];
+    whole = whole && count[k] == space[first + k];
   }
   for (std::size_t k = 0; k < rank; ++k) place += low[k] * weight[k];
   while (true) {
@@ -251,7 +251,7 @@ void AppendRuns(const ConstBlock& block, const Shape& layout, std::size_t first,
     for (std::size_t d = 0; d < out->rank(); ++d) {
       const std::size_t from = d > first ? d + rank - 1 : d;
       made.begin(d) = d == first ? place : block.begin(from);
-      made.extent(d) = d == first ? run : block.extent(from);
+      made.extent(d) = d == first ? length : block.extent(from);
       made.stride(d) = d == first ? step : block.stride(from);
     }
     out->JoinLast(first);
@@ -270,23 +270,23 @@ void AppendRuns(const ConstBlock& block, const Shape& layout, std::size_t first,
 
 }  // namespace
 
-bool GroupsOf(const Shape& shape, const Shape& layout, std::vector<std::size_t>* first) {
+bool GroupsOf(const Shape& shape, const Shape& space, std::vector<std::size_t>* first) {
   first->clear();
   std::size_t next = 0;
   for (const std::int64_t extent : shape) {
     first->push_back(next);
     std::int64_t n = 1;
-    while (n < extent && next < layout.size()) n *= layout[next++];
+    while (n < extent && next < space.size()) n *= space[next++];
     if (n != extent) return false;
-    if (extent == 1 && next < layout.size() && layout[next] == 1) ++next;
+    if (extent == 1 && next < space.size() && space[next] == 1) ++next;
   }
-  while (next < layout.size() && layout[next] == 1) ++next;
+  while (next < space.size() && space[next] == 1) ++next;
   first->push_back(next);
-  return next == layout.size();
+  return next == space.size();
 }
 
 bool ChangeOnes(const Shape& shape, Tiling* tiling) {
-  const Shape& layout = tiling->layout;
+  const Shape& space = tiling->space;
   constexpr std::size_t kNone = ~std::size_t{0};
   std::vector<std::size_t> source;  // by dimension of the shape
   source.reserve(shape.size());
@@ -294,12 +294,12 @@ bool ChangeOnes(const Shape& shape, Tiling* tiling) {
   for (const std::int64_t extent : shape) {
     source.push_back(kNone);
     if (extent == 1) continue;
-    while (next < layout.size() && layout[next] == 1) ++next;
-    if (next == layout.size() || layout[next] != extent) return false;
+    while (next < space.size() && space[next] == 1) ++next;
+    if (next == space.size() || space[next] != extent) return false;
     source.back() = next++;
   }
-  while (next < layout.size() && layout[next] == 1) ++next;
-  if (next < layout.size()) return false;
+  while (next < space.size() && space[next] == 1) ++next;
+  if (next < space.size()) return false;
   Blocks changed(shape.size());
   const Blocks& blocks = tiling->blocks;
   changed.Reserve(blocks.size());
@@ -313,32 +313,32 @@ bool ChangeOnes(const Shape& shape, Tiling* tiling) {
       c.stride(d) = from == kNone ? 1 : b.stride(from);
     }
   }
-  tiling->layout = shape;
+  tiling->space = shape;
   tiling->blocks = std::move(changed);
   return true;
 }
 
 bool Refine(const Shape& shape, bool exactly_as_many, Tiling* tiling) {
-  std::vector<Match> matches = MatchGroups(tiling->layout, shape);
+  std::vector<Match> matches = MatchGroups(tiling->space, shape);
   for (std::size_t i = matches.size(); i-- > 0;) {
     Match& m = matches[i];
-    if (HaveCommonCuts(m, tiling->layout, shape)) continue;
+    if (HaveCommonCuts(m, tiling->space, shape)) continue;
     m.from_end = m.from + MergeRange(m.from, m.from_end, tiling);
-    if (HaveCommonCuts(m, tiling->layout, shape)) continue;
+    if (HaveCommonCuts(m, tiling->space, shape)) continue;
     if (exactly_as_many) return false;
     Collapse(m.from, m.from_end, tiling);
   }
-  matches = MatchGroups(tiling->layout, shape);
+  matches = MatchGroups(tiling->space, shape);
   std::vector<Shape> factors;
   bool same = true;
   for (const Match& m : matches) {
-    const Shape cuts = CommonCuts(m, tiling->layout, shape);
+    const Shape cuts = CommonCuts(m, tiling->space, shape);
     std::int64_t inside = 1;
     std::vector<Shape> of_group;
     auto cut = cuts.begin();
     for (std::size_t d = m.from_end; d-- > m.from;) {
       Shape f;
-      const std::int64_t end = inside * tiling->layout[d];
+      const std::int64_t end = inside * tiling->space[d];
       while (inside < end) {
         f.insert(f.begin(), *cut / inside);
         inside = *cut++;
@@ -352,9 +352,9 @@ bool Refine(const Shape& shape, bool exactly_as_many, Tiling* tiling) {
 }
 
 void MergeGroups(const Shape& shape, Tiling* tiling) {
-  if (tiling->layout == shape) return;
+  if (tiling->space == shape) return;
   std::vector<std::size_t> first;
-  GroupsOf(shape, tiling->layout, &first);
+  GroupsOf(shape, tiling->space, &first);
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (first[d + 1] == first[d]) {
       InsertDim(first[d], tiling);
@@ -366,47 +366,47 @@ void MergeGroups(const Shape& shape, Tiling* tiling) {
 
 void SelectInGroup(std::size_t first, std::size_t last, std::int64_t begin, std::int64_t end,
                    Tiling* tiling) {
-  const Shape group(tiling->layout.begin() + static_cast<std::ptrdiff_t>(first),
-                    tiling->layout.begin() + static_cast<std::ptrdiff_t>(last));
+  const Shape group(tiling->space.begin() + static_cast<std::ptrdiff_t>(first),
+                    tiling->space.begin() + static_cast<std::ptrdiff_t>(last));
   const std::vector<Box> boxes = BoxesOfInterval(group, begin, end);
   if (boxes.size() == 1) {
     tiling->blocks = tiling->blocks.Clipped(first, boxes[0]);
     for (std::size_t k = 0; k < group.size(); ++k)
-      tiling->layout[first + k] = boxes[0].end[k] - boxes[0].begin[k];
+      tiling->space[first + k] = boxes[0].end[k] - boxes[0].begin[k];
     return;
   }
-  Blocks runs(tiling->blocks.rank() - group.size() + 1);
+  Blocks rows(tiling->blocks.rank() - group.size() + 1);
   for (const Box& box : boxes) {
     for (std::size_t i = 0; i < tiling->blocks.size(); ++i) {
-      AppendRuns(std::as_const(tiling->blocks)[i], tiling->layout, first, last, box, begin, &runs);
+      AppendRows(std::as_const(tiling->blocks)[i], tiling->space, first, last, box, begin, &rows);
     }
   }
-  tiling->blocks = std::move(runs);
-  tiling->layout[first] = end - begin;
-  tiling->layout.erase(tiling->layout.begin() + static_cast<std::ptrdiff_t>(first + 1),
-                       tiling->layout.begin() + static_cast<std::ptrdiff_t>(last));
+  tiling->blocks = std::move(rows);
+  tiling->space[first] = end - begin;
+  tiling->space.erase(tiling->space.begin() + static_cast<std::ptrdiff_t>(first + 1),
+                      tiling->space.begin() + static_cast<std::ptrdiff_t>(last));
 }
 
 void Collapse(std::size_t first, std::size_t last, Tiling* tiling) {
   const std::size_t rank = MergeRange(first, last, tiling);
   if (rank <= 1) return;
-  Blocks runs(tiling->blocks.rank() - rank + 1);
+  Blocks rows(tiling->blocks.rank() - rank + 1);
   Box box{Shape(rank, 0), Shape(rank)};
   std::int64_t elements = 1;
-  for (std::size_t k = 0; k < rank; ++k) elements *= box.end[k] = tiling->layout[first + k];
+  for (std::size_t k = 0; k < rank; ++k) elements *= box.end[k] = tiling->space[first + k];
   for (std::size_t i = 0; i < tiling->blocks.size(); ++i) {
-    AppendRuns(std::as_const(tiling->blocks)[i], tiling->layout, first, first + rank, box, 0, &runs);
+    AppendRows(std::as_const(tiling->blocks)[i], tiling->space, first, first + rank, box, 0, &rows);
   }
-  tiling->blocks = std::move(runs);
-  tiling->layout[first] = elements;
-  tiling->layout.erase(tiling->layout.begin() + static_cast<std::ptrdiff_t>(first + 1),
-                       tiling->layout.begin() + static_cast<std::ptrdiff_t>(first + rank));
+  tiling->blocks = std::move(rows);
+  tiling->space[first] = elements;
+  tiling->space.erase(tiling->space.begin() + static_cast<std::ptrdiff_t>(first + 1),
+                      tiling->space.begin() + static_cast<std::ptrdiff_t>(first + rank));
 }
 
 void CollapseGroups(const Shape& shape, Tiling* tiling) {
-  if (tiling->layout == shape) return;
+  if (tiling->space == shape) return;
   std::vector<std::size_t> first;
-  GroupsOf(shape, tiling->layout, &first);
+  GroupsOf(shape, tiling->space, &first);
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (first[d + 1] == first[d]) {
       InsertDim(first[d], tiling);
@@ -417,9 +417,9 @@ void CollapseGroups(const Shape& shape, Tiling* tiling) {
 }
 
 void Unify(Tiling* a, Tiling* b) {
-  if (a->layout == b->layout) return;
-  Refine(b->layout, false, a);
-  Refine(a->layout, false, b);
+  if (a->space == b->space) return;
+  Refine(b->space, false, a);
+  Refine(a->space, false, b);
 }
 
 namespace {
@@ -430,8 +430,8 @@ Shape SharedCuts(const std::vector<Tiling>& parts, const std::vector<Shape>& sha
   Shape cuts;
   std::vector<std::size_t> first;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    GroupsOf(shapes[p], parts[p].layout, &first);
-    if (first[dim + 1] > first[dim] + 1) AppendCuts(parts[p].layout, first[dim] + 1, first[dim + 1], &cuts);
+    GroupsOf(shapes[p], parts[p].space, &first);
+    if (first[dim + 1] > first[dim] + 1) AppendCuts(parts[p].space, first[dim] + 1, first[dim + 1], &cuts);
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -449,8 +449,8 @@ Shape SharedCuts(const std::vector<Tiling>& parts, const std::vector<Shape>& sha
 Tiling Concatenate(const std::vector<const Tiling*>& parts, const std::vector<Shape>& shapes,
                    std::size_t dim) {
   bool plain = true;
-  for (std::size_t p = 0; p < parts.size() && plain; ++p) plain = parts[p]->layout == shapes[p];
-  std::size_t at = dim;  // the dimension of the layout that grows
+  for (std::size_t p = 0; p < parts.size() && plain; ++p) plain = parts[p]->space == shapes[p];
+  std::size_t at = dim;  // the dimension of the space that grows
   std::vector<const Tiling*> alike = parts;
   std::vector<Tiling> changed;
   if (!plain) {
@@ -474,17 +474,17 @@ Tiling Concatenate(const std::vector<const Tiling*>& parts, const std::vector<Sh
       alike[p] = &changed[p];
     }
   }
-  Tiling result{alike[0]->layout, Blocks(alike[0]->layout.size())};
-  result.layout[at] = 0;
+  Tiling result{alike[0]->space, Blocks(alike[0]->space.size())};
+  result.space[at] = 0;
   std::size_t size = 0;
   for (const Tiling* part : alike) size += part->blocks.size();
   result.blocks.Reserve(size);
   for (const Tiling* part : alike) {
     for (std::size_t i = 0; i < part->blocks.size(); ++i) {
-      result.blocks.Append(part->blocks[i]).begin(at) += result.layout[at];
+      result.blocks.Append(part->blocks[i]).begin(at) += result.space[at];
       result.blocks.JoinLast(at);
     }
-    result.layout[at] += part->layout[at];
+    result.space[at] += part->space[at];
   }
   return result;
 }

@@ -26,32 +26,32 @@ bool IsOneEdge(const Field& field) {
   return field.kind == codelet::kScalarEdge || field.kind == codelet::kVectorEdge;
 }
 
-void WriteRuns(Writer* writer, const std::vector<VertexRun>& runs) {
-  writer->Write(runs.size());
-  for (const VertexRun& run : runs) {
-    writer->Write(run.operand);
-    writer->Write(run.begin);
-    writer->Write(run.count);
+void WriteIntervals(Writer* writer, const std::vector<VertexInterval>& intervals) {
+  writer->Write(intervals.size());
+  for (const VertexInterval& interval : intervals) {
+    writer->Write(interval.operand);
+    writer->Write(interval.begin);
+    writer->Write(interval.count);
   }
 }
 
-std::vector<VertexRun> ReadRuns(Reader* reader) {
-  std::vector<VertexRun> runs(reader->ReadLength());
-  for (VertexRun& run : runs) {
-    run.operand = reader->Read<std::uint32_t>();
-    run.begin = reader->Read<std::int64_t>();
-    run.count = reader->Read<std::int64_t>();
+std::vector<VertexInterval> ReadIntervals(Reader* reader) {
+  std::vector<VertexInterval> intervals(reader->ReadLength());
+  for (VertexInterval& interval : intervals) {
+    interval.operand = reader->Read<std::uint32_t>();
+    interval.begin = reader->Read<std::int64_t>();
+    interval.count = reader->Read<std::int64_t>();
   }
-  return runs;
+  return intervals;
 }
 
-std::int64_t Elements(const std::vector<VertexRun>& runs) {
+std::int64_t Elements(const std::vector<VertexInterval>& intervals) {
   std::int64_t n = 0;
-  for (const VertexRun& run : runs) n += run.count;
+  for (const VertexInterval& interval : intervals) n += interval.count;
   return n;
 }
 
-// A run of elements of a variable, and whose it is.
+// An interval of elements of a variable, and whose it is.
 struct Use {
   VariableId variable;
   std::int64_t begin, end;
@@ -89,8 +89,8 @@ void VertexProgram::Write(Writer* writer) const {
     for (const VertexEdge& edge : v.edges) {
       writer->Write(edge.field);
       writer->Write(edge.is_metadata);
-      WriteRuns(writer, edge.reads);
-      WriteRuns(writer, edge.writes);
+      WriteIntervals(writer, edge.reads);
+      WriteIntervals(writer, edge.writes);
     }
     writer->Write(v.values);
   }
@@ -115,8 +115,8 @@ VertexProgram VertexProgram::Read(Reader* reader) {
       VertexEdge edge;
       edge.field = reader->Read<std::uint32_t>();
       edge.is_metadata = reader->Read<bool>();
-      edge.reads = ReadRuns(reader);
-      edge.writes = ReadRuns(reader);
+      edge.reads = ReadIntervals(reader);
+      edge.writes = ReadIntervals(reader);
       v.edges.push_back(std::move(edge));
     }
     v.values = reader->Read<std::vector<std::string>>();
@@ -177,23 +177,23 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
       if (edge.is_metadata != after_quarter || (field.is_quarter && last && !edge.is_metadata))
         return fail("has QUARTER elements without their metadata");
       if (!edge.is_metadata) ++edges[edge.field];
-      const auto runs_fit = [&](const std::vector<VertexRun>& runs, const std::vector<View>& views,
-                                std::vector<Use>* uses) {
-        for (const VertexRun& run : runs) {
-          if (run.operand >= views.size()) return false;
-          const View& view = views[run.operand];
-          if (run.begin < 0 || run.count <= 0 || run.count > view.shape[0] ||
-              run.begin > view.shape[0] - run.count || SizeOf(view.type) != field.element_bytes) {
+      const auto intervals_fit = [&](const std::vector<VertexInterval>& intervals,
+                                     const std::vector<View>& views, std::vector<Use>* uses) {
+        for (const VertexInterval& interval : intervals) {
+          if (interval.operand >= views.size()) return false;
+          const View& view = views[interval.operand];
+          if (interval.begin < 0 || interval.count <= 0 || interval.count > view.shape[0] ||
+              interval.begin > view.shape[0] - interval.count || SizeOf(view.type) != field.element_bytes) {
             return false;
           }
-          elements += run.count;
+          elements += interval.count;
           if (elements > kMostElements) return false;
-          uses->push_back(
-              {view.variable, view.offset + run.begin, view.offset + run.begin + run.count, i, e});
+          uses->push_back({view.variable, view.offset + interval.begin,
+                           view.offset + interval.begin + interval.count, i, e});
         }
         return true;
       };
-      if (!runs_fit(edge.reads, inputs, &read) || !runs_fit(edge.writes, outputs, &written))
+      if (!intervals_fit(edge.reads, inputs, &read) || !intervals_fit(edge.writes, outputs, &written))
         return fail("has an edge outside of its operands");
       const bool reads = edge.is_metadata || (field.direction & codelet::kRead) != 0,
                  writes = !edge.is_metadata && (field.direction & codelet::kWrite) != 0;
@@ -231,7 +231,7 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
       return false;
     }
   }
-  // Written runs are disjoint now, so the ends are sorted as well.
+  // Written intervals are disjoint now, so the ends are sorted as well.
   for (const Use& use : read) {
     auto w = std::upper_bound(written.begin(), written.end(), use, [](const Use& r, const Use& x) {
       return r.variable != x.variable ? r.variable < x.variable : r.begin < x.end;

@@ -21,17 +21,17 @@ class Reader;  // core/serialise.h
 class Writer;
 
 // Elements [begin, begin + count) of an input or an output of the operation, which is one dimension.
-struct VertexRun {
+struct VertexInterval {
   std::uint32_t operand = 0;
   std::int64_t begin = 0, count = 0;
 };
 
-// One Input, Output or InOut. What it reads and what it writes have the same runs of elements, one after
+// One Input, Output or InOut. What it reads and what it writes have the same intervals of elements, one after
 // another.
 struct VertexEdge {
   std::uint32_t field = 0;   // of the class
   bool is_metadata = false;  // one element: the metadata of the edge of QUARTER before this one
-  std::vector<VertexRun> reads, writes;
+  std::vector<VertexInterval> reads, writes;
   std::int64_t elements() const;
 };
 

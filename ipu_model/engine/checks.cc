@@ -62,15 +62,16 @@ class Checker {
     // A grid covers each element once, on tiles below its own number of tiles.
     if (grid != nullptr && grid->num_tiles <= num_tiles) return;
     std::int64_t next = 0;
-    mapping.ForEachRun(0, variable.num_elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-      if (begin != next) FailUnmapped(variable, user, next, begin);
-      if (tile >= num_tiles) {
-        Fail(variable, user,
-             "element " + std::to_string(begin) + " is mapped to tile " + std::to_string(tile) +
-                 " of a target with " + std::to_string(num_tiles) + " tiles");
-      }
-      next = end;
-    });
+    mapping.ForEachInterval(
+        0, variable.num_elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+          if (begin != next) FailUnmapped(variable, user, next, begin);
+          if (tile >= num_tiles) {
+            Fail(variable, user,
+                 "element " + std::to_string(begin) + " is mapped to tile " + std::to_string(tile) +
+                     " of a target with " + std::to_string(num_tiles) + " tiles");
+          }
+          next = end;
+        });
     if (next != variable.num_elements) FailUnmapped(variable, user, next, variable.num_elements);
   }
 

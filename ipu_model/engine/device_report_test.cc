@@ -77,14 +77,14 @@ TEST(ATileSendsEachElementOnce) {
   const auto cycles = [](const std::vector<std::pair<std::int64_t, unsigned>>& readers, std::int64_t width) {
     Builder b(8);
     View part = b.Split("y", 16, 1);
-    std::vector<ipu_model::Run> runs;
+    std::vector<ipu_model::MappedInterval> intervals;
     const View z = b.Add("z", {static_cast<std::int64_t>(readers.size()) * width}, [&] {
       std::int64_t at = 0;
       for (const auto& [first, tile] : readers) {
-        runs.push_back({at, at + width, tile});
+        intervals.push_back({at, at + width, tile});
         at += width;
       }
-      return Mapping(runs);
+      return Mapping(intervals);
     }());
     part.shape = {static_cast<std::int64_t>(readers.size()), width};
     part.strides = {readers.size() > 1 ? readers[1].first - readers[0].first : 0, 1};
@@ -124,7 +124,7 @@ TEST(NeighboursThatReceiveTheSameShareTheBus) {
   // One tile of the pair holds half: 8 elements arrive for both, none for it alone; the other one receives 8
   // more.
   Builder b(4);
-  const View y = b.Add("y", {16}, Mapping(std::vector<ipu_model::Run>{{0, 8, 2}, {8, 16, 0}}));
+  const View y = b.Add("y", {16}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 8, 2}, {8, 16, 0}}));
   b.Main({Builder::Do(Gather(y, b.Split("z", 1, 1), {2, 3}))});
   const Report r = Analyse(*b.program);
   CHECK_EQ(r.exchange_bytes, 32u + 64u);
@@ -143,7 +143,8 @@ TEST(PartialSumsAndRemoteResult) {
   // lacks all of its 3: 16 bytes, 12 of them on one tile: 3 cycles. Then tile 0 lacks two of the partial sums
   // (2 cycles), and tile 3 receives the result.
   Builder b(4);
-  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 9, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
   b.Main({Builder::Do(toy::Sum(x, s, 3))});
   const Report r = Analyse(*b.program);
   CHECK_EQ(r.exchange_bytes, 16u + 8u + 4u);
@@ -276,7 +277,8 @@ TEST(TemporariesAndExchangeBuffersCount) {
   // Step 2 has the peak of tile 0: its partial sum (8 bytes aligned), two received ones (8) and the result
   // for tile 3 (8). Its part of x stays live, because nothing writes x before it is read.
   Builder b(4);
-  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 9, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
   b.Main({Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
   const Report r = Analyse(*b.program);
   CHECK_EQ(r.max_tile, 0u);
@@ -299,7 +301,7 @@ TEST(ConstantsAlwaysCount) {
 TEST(OutOfMemoryNamesTilesAndTensors) {
   Builder b(4);
   const View w = b.Add("train.py:12 weights", {400, 500},
-                       Mapping(std::vector<ipu_model::Run>{{0, 1000, 0}, {1000, 200000, 2}}));
+                       Mapping(std::vector<ipu_model::MappedInterval>{{0, 1000, 0}, {1000, 200000, 2}}));
   b.Main({b.Transfer("w", w, true), Builder::Do(toy::Add({w}, w)), b.Transfer("out", w, false)});
   const Report r = Analyse(*b.program);
   const std::string& m = r.out_of_memory;
@@ -343,7 +345,7 @@ TEST(OutOfMemoryCountsWhatAnOperationNeeds) {
   // Tile 3 has room for its variables, but not for the 48,000 bytes that it receives.
   Builder b(4);
   const auto on = [](std::int64_t elements, unsigned tile) {
-    return Mapping(std::vector<ipu_model::Run>{{0, elements, tile}});
+    return Mapping(std::vector<ipu_model::MappedInterval>{{0, elements, tile}});
   };
   const View w = b.Add("w", {155000}, on(155000, 3)), y = b.Add("y", {12000}, on(12000, 0)),
              z = b.Add("z", {}, on(1, 3));
@@ -358,7 +360,8 @@ TEST(OutOfMemoryCountsWhatAnOperationNeeds) {
 
 TEST(ProgramsShareWhatIsPlanned) {
   Builder b(4);
-  const View x = b.Split("x", 90, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 90, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
   b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
   ipu_model::TilePlanCache cache;
   std::size_t polls = 0;
@@ -376,7 +379,8 @@ TEST(ProgramsShareWhatIsPlanned) {
 
 TEST(ReportsSurviveSerialisation) {
   Builder b(4);
-  const View x = b.Split("x", 90, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 90, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
   b.Main({b.Transfer("x", x, true),
           Builder::Node(ProgramKind::kRepeatWhileFalse,
                         {Builder::Do(toy::Sum(x, s, 3)), Builder::Do(toy::Add({x}, x))}, {s})});
@@ -400,14 +404,14 @@ TEST(ChecksNameTheVariable) {
     b.Main({Builder::Do(toy::Add({v}, b.Split("ok", slice, 2)))});
     return MessageOf([&] { CheckProgram(*b.program); });
   };
-  using Runs = std::vector<ipu_model::Run>;
+  using Intervals = std::vector<ipu_model::MappedInterval>;
   CHECK_EQ(message_for(Mapping(Grid::Of({8}, {4}, 4)), 8), "");
   CHECK_EQ(message_for(Mapping(Grid::Of({2, 4}, {2, 2}, 2)), 8), "");
   CHECK(Contains(message_for(Mapping(), 8), "variable 'v'"));
-  CHECK(
-      Contains(message_for(Mapping(Runs{{0, 3, 0}, {5, 8, 1}}), 8), "elements [3, 5) are mapped to no tile"));
-  CHECK(Contains(message_for(Mapping(Runs{{0, 7, 0}}), 8), "elements [7, 8) are mapped to no tile"));
-  CHECK(Contains(message_for(Mapping(Runs{{0, 4, 0}, {4, 8, 4}}), 8), "element 4 is mapped to tile 4"));
+  CHECK(Contains(message_for(Mapping(Intervals{{0, 3, 0}, {5, 8, 1}}), 8),
+                 "elements [3, 5) are mapped to no tile"));
+  CHECK(Contains(message_for(Mapping(Intervals{{0, 7, 0}}), 8), "elements [7, 8) are mapped to no tile"));
+  CHECK(Contains(message_for(Mapping(Intervals{{0, 4, 0}, {4, 8, 4}}), 8), "element 4 is mapped to tile 4"));
   CHECK(Contains(message_for(Mapping(Grid::Of({8}, {8}, 8)), 8), "of a target with 4 tiles"));
   CHECK(Contains(message_for(Mapping(Grid::Of({9}, {4}, 4)), 8), "for 9 elements"));
   CHECK(Contains(message_for(Mapping(Grid::Of({8}, {4}, 4)), 9), "elements 0 to 8 of variable 'v'"));

@@ -123,7 +123,8 @@ TEST(StepsOfAnOperationAndItsExchange) {
   // As in PartialSumsAndRemoteResult of device_report_test: tile 1 receives element 3 from tile 0, tile 2 its
   // 3 elements from tile 1. Then tile 0 receives two partial sums and sends the result to tile 3.
   Builder b(4);
-  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 9, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
   b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
   const Profile p = ProfileOfProgram(b);
   CheckSums(b, p);
@@ -189,7 +190,8 @@ TEST(LoopsAndBranches) {
 // Compiling drops what does nothing; where it is left, as here, it has a step but no instruction.
 TEST(ACopyOfNothingAfterAnOperation) {
   Builder b(4);
-  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 9, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
   auto nothing = std::make_unique<toy::Toy>("poplar::copy", std::vector<View>{}, std::vector<View>{},
                                             [](const toy::Toy&, const DeviceContext&) {
                                               TilePlan plan;
@@ -243,8 +245,8 @@ TEST(ConstantsAndOtherPrograms) {
 TEST(ProgramsThatDoNotFit) {
   // The variables alone do not fit: there are steps, but no cycles.
   Builder b(4);
-  const View w =
-      b.Add("weights", {400, 500}, Mapping(std::vector<ipu_model::Run>{{0, 1000, 0}, {1000, 200000, 2}}));
+  const View w = b.Add("weights", {400, 500},
+                       Mapping(std::vector<ipu_model::MappedInterval>{{0, 1000, 0}, {1000, 200000, 2}}));
   b.Main({b.Transfer("w", w, true), Builder::Do(toy::Add({w}, w)), b.Transfer("out", w, false)});
   const OutOfMemory failure("", Analyse(*b.program), b.program);
   const Profile p = ProfileOf(failure);
@@ -258,7 +260,7 @@ TEST(ProgramsThatDoNotFit) {
   // The variables fit, but not with the buffer of the operation.
   Builder planned(4);
   const auto on = [](std::int64_t elements, unsigned tile) {
-    return Mapping(std::vector<ipu_model::Run>{{0, elements, tile}});
+    return Mapping(std::vector<ipu_model::MappedInterval>{{0, elements, tile}});
   };
   const View x = planned.Add("x", {145000}, on(145000, 3)), y = planned.Add("y", {12000}, on(12000, 0)),
              z = planned.Add("z", {12000}, on(12000, 3));

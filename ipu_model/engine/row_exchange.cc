@@ -67,28 +67,28 @@ void RowExchange::SendReads(std::vector<Row>* reads, const Mapping& mapping, std
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tie(a.at, a.begins, a.row) < std::tie(b.at, b.begins, b.row);
   });
-  std::size_t run = 0;
-  runs_.clear();
+  std::size_t interval = 0;
+  intervals_.clear();
   for (std::size_t e = 0; e < events.size();) {
     const std::int64_t begin = events[e].at;
     if (readers_ == 0) {
-      // The runs up to the next place that nobody reads.
+      // The intervals up to the next place that nobody reads.
       std::int64_t open = 0;
       std::size_t last = e;
       for (; last < events.size(); ++last) {
         open += events[last].begins ? 1 : -1;
         if (open == 0 && (last + 1 == events.size() || events[last + 1].at > events[last].at)) break;
       }
-      runs_.clear();
-      mapping.Runs(begin, events[last].at, &runs_);
-      run = 0;
+      intervals_.clear();
+      mapping.Intervals(begin, events[last].at, &intervals_);
+      interval = 0;
     }
     for (; e < events.size() && events[e].at == begin; ++e) Turn(events[e].row, (*reads)[events[e].row]);
     if (readers_ == 0) continue;
     const std::int64_t end = events[e].at;
-    for (std::int64_t at = begin; at < end && run < runs_.size();) {
-      const std::int64_t next = std::min(end, runs_[run].end);
-      const unsigned holder = runs_[run].tile;
+    for (std::int64_t at = begin; at < end && interval < intervals_.size();) {
+      const std::int64_t next = std::min(end, intervals_[interval].end);
+      const unsigned holder = intervals_[interval].tile;
       if (holder < num_tiles_ && next > at) {
         if (reader_[holder] != kNone) (*reads)[reader_[holder]].held += next - at;
         if (pairs_ && (holder ^ 1u) < num_tiles_ && reader_[holder] != kNone &&
@@ -98,7 +98,7 @@ void RowExchange::SendReads(std::vector<Row>* reads, const Mapping& mapping, std
         SendToReaders(holder, (next - at) * element_bytes, traffic);
       }
       at = next;
-      if (next == runs_[run].end) ++run;
+      if (next == intervals_[interval].end) ++interval;
     }
   }
 }
@@ -130,32 +130,33 @@ std::int64_t RowExchange::SendWrites(std::vector<Row>* writes, const std::vector
   std::map<unsigned, std::int64_t> received_to;  // by holder: the end of the last elements that it receives
   std::int64_t sent = 0;
   for (const Row& row : *writes) {
-    runs_.clear();
-    mapping.Runs(row.begin, row.end, &runs_);
+    intervals_.clear();
+    mapping.Intervals(row.begin, row.end, &intervals_);
     auto read = std::lower_bound(reads.begin(), reads.end(), row, [](const Row& a, const Row& b) {
       return std::tie(a.tile, a.end) < std::tie(b.tile, b.begin);
     });
-    for (const Run& run : runs_) {
-      if (run.tile == row.tile || run.tile >= num_tiles_) continue;
-      const std::int64_t elements = run.end - run.begin, bytes = elements * element_bytes;
+    for (const MappedInterval& interval : intervals_) {
+      if (interval.tile == row.tile || interval.tile >= num_tiles_) continue;
+      const std::int64_t elements = interval.end - interval.begin, bytes = elements * element_bytes;
       sent += bytes;
       traffic->sent_alone[row.tile] += bytes;
-      traffic->received[run.tile] += bytes;
+      traffic->received[interval.tile] += bytes;
       traffic->sends = true;
-      const auto [last, is_first] = received_to.try_emplace(run.tile, run.end);
-      if (is_first || std::exchange(last->second, run.end) != run.begin) ++traffic->fragments[run.tile];
+      const auto [last, is_first] = received_to.try_emplace(interval.tile, interval.end);
+      if (is_first || std::exchange(last->second, interval.end) != interval.begin)
+        ++traffic->fragments[interval.tile];
       if (!group_of_tile_.empty()) {
         traffic->moved = true;
         traffic->sent[row.tile] += bytes;
-        traffic->delivered[run.tile] += bytes;
-        const std::size_t from = group_of_tile_[row.tile], to = group_of_tile_[run.tile];
+        traffic->delivered[interval.tile] += bytes;
+        const std::size_t from = group_of_tile_[row.tile], to = group_of_tile_[interval.tile];
         traffic->between_groups[from * num_groups_ + to] += bytes;
       }
       // What the tile also reads is in its buffer already.
       std::int64_t also_read = 0;
-      while (read != reads.end() && read->tile == row.tile && read->end <= run.begin) ++read;
-      for (auto r = read; r != reads.end() && r->tile == row.tile && r->begin < run.end; ++r)
-        also_read += std::min(r->end, run.end) - std::max(r->begin, run.begin);
+      while (read != reads.end() && read->tile == row.tile && read->end <= interval.begin) ++read;
+      for (auto r = read; r != reads.end() && r->tile == row.tile && r->begin < interval.end; ++r)
+        also_read += std::min(r->end, interval.end) - std::max(r->begin, interval.begin);
       needed_[row.tile] += elements - also_read;
     }
   }

@@ -76,7 +76,7 @@ class RowExchange {
   std::int64_t half_pairs_ = 0;  // pairs of which one tile reads
   std::vector<std::int64_t> readers_of_groups_;
   TileBytes needed_;  // by tile: elements of one variable that its vertices use and that it does not hold
-  std::vector<Run> runs_;
+  std::vector<MappedInterval> intervals_;
 };
 
 }  // namespace ipu_model

@@ -29,11 +29,11 @@ ExchangeTraffic NoTraffic(unsigned tiles, unsigned groups) {
   return t;
 }
 
-Variable VariableOf(std::vector<Run> runs) {
+Variable VariableOf(std::vector<MappedInterval> intervals) {
   Variable v;
   v.type = DType::kF32;
-  v.num_elements = runs.back().end;
-  v.mapping = Mapping(std::move(runs));
+  v.num_elements = intervals.back().end;
+  v.mapping = Mapping(std::move(intervals));
   return v;
 }
 
@@ -86,13 +86,13 @@ TEST(TrafficOfRandomRowsIsThatOfTheirElements) {
     for (unsigned t = 0; t < tiles; ++t) group.push_back(t * groups / tiles);
     std::vector<Variable> variables;
     for (int v = 0; v < 2; ++v) {
-      std::vector<Run> runs;
+      std::vector<MappedInterval> intervals;
       for (std::int64_t at = 0; at < 40;) {
         const std::int64_t end = std::min<std::int64_t>(40, at + 1 + number(12));
-        runs.push_back({at, end, number(tiles)});
+        intervals.push_back({at, end, number(tiles)});
         at = end;
       }
-      variables.push_back(VariableOf(std::move(runs)));
+      variables.push_back(VariableOf(std::move(intervals)));
     }
     std::vector<Row> rows;
     for (unsigned n = number(25); n > 0; --n) {

@@ -128,7 +128,8 @@ TEST(WhatIsLiveAtOnceIsApart) {
 TEST(ProfilesHaveGapsAndLayouts) {
   // x and y are state, 8 bytes on each tile; a call of the function runs its operation with one temporary.
   Builder b(2);
-  const View x = b.Split("x", 4, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 0}}));
+  const View x = b.Split("x", 4, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 0}}));
   const auto call = [] {
     auto node = Builder::Node(ProgramKind::kCall);
     node->function = 0;

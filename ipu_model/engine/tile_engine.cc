@@ -382,11 +382,11 @@ class TileEngine::Implementation {
       if (a.tile != b.tile || b.begin >= a.end) continue;
       const OperandRef ref = b.vertex->group->writes[b.write].tensor;
       std::int64_t element = -1;
-      for (const Placement::PlacedRun& run : PlacementOf(operation, planned, ref).runs) {
+      for (const Placement::PlacedInterval& interval : PlacementOf(operation, planned, ref).intervals) {
         const std::size_t size = PlacementOf(operation, planned, ref).element_bytes;
-        if (run.tile == b.tile && run.address <= b.begin &&
-            b.begin < run.address + static_cast<std::size_t>(run.end - run.begin) * size) {
-          element = run.begin + static_cast<std::int64_t>((b.begin - run.address) / size);
+        if (interval.tile == b.tile && interval.address <= b.begin &&
+            b.begin < interval.address + static_cast<std::size_t>(interval.end - interval.begin) * size) {
+          element = interval.begin + static_cast<std::int64_t>((b.begin - interval.address) / size);
         }
       }
       throw poplar::poplar_error(

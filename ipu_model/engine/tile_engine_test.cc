@@ -57,7 +57,8 @@ std::shared_ptr<ProgramNode> Mark(ProgramKind kind, const View& view, const std:
 
 TEST(StorageHoldsOnlyWhatIsMapped) {
   TileStorage storage(4);
-  const Placement p = storage.Allocate(Mapping(std::vector<Run>{{0, 3, 1}, {3, 5, 2}, {5, 6, 1}}), 6, 4);
+  const Placement p =
+      storage.Allocate(Mapping(std::vector<MappedInterval>{{0, 3, 1}, {3, 5, 2}, {5, 6, 1}}), 6, 4);
   CHECK_EQ(storage.bytes_on(0), 0u);
   CHECK_EQ(storage.bytes_on(1), 20u);  // 12, aligned to 16, plus 4
   CHECK_EQ(storage.bytes_on(2), 8u);
@@ -67,7 +68,8 @@ TEST(StorageHoldsOnlyWhatIsMapped) {
 
 TEST(MovesFollowAnyStrides) {
   TileStorage storage(3);
-  const Placement p = storage.Allocate(Mapping(std::vector<Run>{{0, 5, 2}, {5, 7, 0}, {7, 12, 1}}), 12, 4);
+  const Placement p =
+      storage.Allocate(Mapping(std::vector<MappedInterval>{{0, 5, 2}, {5, 7, 0}, {7, 12, 1}}), 12, 4);
   const Ints values = Iota(12);
   const View whole{0, DType::kS32, 0, {12}, {1}};
   storage.Scatter(TileMovesOf(whole, Box::Whole(whole.shape), p), 4,
@@ -138,7 +140,7 @@ TEST(AllReadsHappenBeforeAllWrites) {
 
 TEST(TemporariesLiveWhereTheirGridSays) {
   Builder b(4);
-  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<Run>{{0, 1, 3}}));
+  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<MappedInterval>{{0, 1, 3}}));
   b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
   Ints in = Iota(9), out(1);
   RunProgram(b, {&in, &out});
@@ -242,7 +244,7 @@ TEST(TwoWritersOfOneElementAreFound) {
 
 TEST(ElementsWithoutATileAreFound) {
   Builder b(4);
-  const View z = b.Add("z", {8}, Mapping(std::vector<Run>{{0, 4, 0}, {6, 8, 1}}));
+  const View z = b.Add("z", {8}, Mapping(std::vector<MappedInterval>{{0, 4, 0}, {6, 8, 1}}));
   b.Main({Builder::Do(std::make_unique<toy::Toy>(
       "toy::hole", std::vector<View>{}, std::vector<View>{z}, [](const toy::Toy& op, const DeviceContext&) {
         TilePlan plan;

@@ -51,32 +51,32 @@ void Move(unsigned char* tile, const TileMove& t, std::size_t element_bytes, uns
 
 }  // namespace
 
-const Placement::PlacedRun* Placement::Find(std::int64_t element) const {
-  const auto run = std::upper_bound(runs.begin(), runs.end(), element,
-                                    [](std::int64_t e, const PlacedRun& r) { return e < r.end; });
-  return run != runs.end() && run->begin <= element ? &*run : nullptr;
+const Placement::PlacedInterval* Placement::Find(std::int64_t element) const {
+  const auto interval = std::upper_bound(intervals.begin(), intervals.end(), element,
+                                         [](std::int64_t e, const PlacedInterval& r) { return e < r.end; });
+  return interval != intervals.end() && interval->begin <= element ? &*interval : nullptr;
 }
 
 Placement TileStorage::Allocate(const Mapping& mapping, std::int64_t num_elements,
                                 std::size_t element_bytes) {
   Placement placement;
   placement.element_bytes = element_bytes;
-  mapping.ForEachRun(0, num_elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+  mapping.ForEachInterval(0, num_elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
     std::vector<unsigned char>& memory = memories_.at(tile);
-    if (placement.runs.empty() || placement.runs.back().tile != tile) {
+    if (placement.intervals.empty() || placement.intervals.back().tile != tile) {
       // The data path loads 8 bytes at a time.
       memory.resize((memory.size() + 7) / 8 * 8);
     }
-    placement.runs.push_back({begin, end, tile, static_cast<std::uint32_t>(memory.size())});
+    placement.intervals.push_back({begin, end, tile, static_cast<std::uint32_t>(memory.size())});
     memory.resize(memory.size() + static_cast<std::size_t>(end - begin) * element_bytes);
   });
   return placement;
 }
 
 void TileStorage::Fill(const Placement& placement, unsigned char value) {
-  for (const Placement::PlacedRun& run : placement.runs) {
-    std::memset(memories_[run.tile].data() + run.address, value,
-                static_cast<std::size_t>(run.end - run.begin) * placement.element_bytes);
+  for (const Placement::PlacedInterval& interval : placement.intervals) {
+    std::memset(memories_[interval.tile].data() + interval.address, value,
+                static_cast<std::size_t>(interval.end - interval.begin) * placement.element_bytes);
   }
 }
 
@@ -120,20 +120,20 @@ std::vector<TileMove> TileMovesOf(const View& view, const Box& region, const Pla
   }
   std::int64_t index[kMaxRank] = {};
   std::uint32_t local = 0;
-  const Placement::PlacedRun* run = nullptr;
+  const Placement::PlacedInterval* interval = nullptr;
   while (true) {
     const std::int64_t s = stride[0];
     for (std::int64_t i = 0; i < extent[0];) {
       const std::int64_t x = element + i * s;
-      if (run == nullptr || x < run->begin || x >= run->end) run = placement.Find(x);
-      if (run == nullptr) throw UnplacedElement(x);
+      if (interval == nullptr || x < interval->begin || x >= interval->end) interval = placement.Find(x);
+      if (interval == nullptr) throw UnplacedElement(x);
       std::int64_t n = extent[0] - i;
-      if (s > 0) n = std::min(n, (run->end - 1 - x) / s + 1);
-      if (s < 0) n = std::min(n, (x - run->begin) / -s + 1);
+      if (s > 0) n = std::min(n, (interval->end - 1 - x) / s + 1);
+      if (s < 0) n = std::min(n, (x - interval->begin) / -s + 1);
       const auto address = static_cast<std::uint32_t>(
-          run->address + static_cast<std::size_t>(x - run->begin) * placement.element_bytes);
+          interval->address + static_cast<std::size_t>(x - interval->begin) * placement.element_bytes);
       moves.push_back(
-          {run->tile, address, local, static_cast<std::uint32_t>(n), static_cast<std::int32_t>(s)});
+          {interval->tile, address, local, static_cast<std::uint32_t>(n), static_cast<std::int32_t>(s)});
       local += static_cast<std::uint32_t>(n);
       i += n;
     }

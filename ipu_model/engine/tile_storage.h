@@ -12,16 +12,16 @@
 
 namespace ipu_model {
 
-// The placement of one tensor's elements, as runs that are contiguous on one tile.
+// The placement of one tensor's elements, as intervals, each contiguous on one tile.
 struct Placement {
-  struct PlacedRun {
+  struct PlacedInterval {
     std::int64_t begin, end;
     std::uint32_t tile, address;
   };
   std::size_t element_bytes = 0;
-  std::vector<PlacedRun> runs;  // sorted
+  std::vector<PlacedInterval> intervals;  // sorted
   // Returns null if no tile holds the element.
-  const PlacedRun* Find(std::int64_t element) const;
+  const PlacedInterval* Find(std::int64_t element) const;
 };
 
 // One move: `count` elements, at a distance of `stride` elements in the memory of `tile` from `address` on,

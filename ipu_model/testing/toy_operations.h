@@ -154,7 +154,7 @@ class Builder {
   }
   View Constant(const std::string& name, const std::vector<std::int32_t>& values, unsigned tile) {
     const auto n = static_cast<std::int64_t>(values.size());
-    const View view = Add(name, {n}, Mapping(std::vector<Run>{{0, n, tile}}));
+    const View view = Add(name, {n}, Mapping(std::vector<MappedInterval>{{0, n, tile}}));
     const auto* bytes = reinterpret_cast<const unsigned char*>(values.data());
     program->variables.back().constant = std::make_shared<const std::vector<unsigned char>>(
         bytes, bytes + values.size() * sizeof(std::int32_t));

@@ -118,12 +118,12 @@ class Tensor {
   std::vector<ipu_model::View> pieces() const;
   // True, and *view filled with strides over shape(), when the tensor is one strided view.
   bool asView(ipu_model::View* view) const;
-  // The tensor's elements in row-major order over layout(), which has as many elements as shape(). It is a
-  // refinement of the shape, or what it was before a reshape that would need more blocks.
-  const std::vector<std::int64_t>& layout() const;
+  // The tensor's elements in row-major order over space(), an index space that has as many elements as
+  // shape(). It refines the shape (core/tiling.h), or the shape before a reshape that would need more blocks.
+  const std::vector<std::int64_t>& space() const;
   const ipu_model::Blocks& blocks() const;
   const ipu_model::Tiling& tiling() const;
-  // The same elements with layout() equal to shape(), in as many blocks as that needs.
+  // The same elements with space() equal to shape(), in as many blocks as that needs.
   Tensor aligned() const;
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,

@@ -1,4 +1,4 @@
-"""Outlines repeated runs of ops, such as the layers of a network: each becomes a call of one function.
+"""Outlines repeated sequences of ops, such as the layers of a network: each becomes a call of one function.
 
 A tile always holds the code and vertices of every op that it runs. A function is stored and planned once, however often
 it is called. Its operands are copied into variables of the function before each call, its results out of them after it.
@@ -13,7 +13,7 @@ from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, has_effect, siz
 from jax_ipu.compiler.passes.cse import structure_key
 
 MIN_CALLS = 3
-# A run must contain one of these: otherwise the copies cost more than the function saves.
+# A sequence must contain one of these: otherwise the copies cost more than the function saves.
 _HEAVY = frozenset(("dot_general", "convolution"))
 # Attributes that only tell collectives apart: in a function, one is called several times.
 _NUMBER_OF_ONE = frozenset(("channel_handle",))
@@ -25,14 +25,14 @@ _MOST_SHIFTS = 64
 
 
 def run(module: Module) -> None:
-    """Replaces repeated runs of main by calls, while that saves memory."""
+    """Replaces repeated sequences of main by calls, while that saves memory."""
     block = module.main.block
-    while (found := _best_run(block)) is not None:
+    while (found := _best_repetition(block)) is not None:
         _outline(block, found)
 
 
-class _Run(NamedTuple):
-    """Equal runs of ops, called windows.
+class _Repetition(NamedTuple):
+    """Equal sequences of ops, called windows.
 
     `operands[j][i]` says what operand i of op j is in each window: ("inside", op, result), ("constant", op, operand) or
     ("external", number, 0). `outputs` are the results that ops outside use, as (op, result). Instead of the result of a
@@ -55,7 +55,7 @@ class _Run(NamedTuple):
         return _code_bytes(work, calls) - calls * copies - sum(sizes)
 
 
-def _best_run(block: Block) -> _Run | None:
+def _best_repetition(block: Block) -> _Repetition | None:
     ops = [op for op in block.ops if op.name not in ("constant", "return")]
     best, saved = None, 0
     # Try the candidates first that would save most without the copies.
@@ -130,8 +130,8 @@ def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
             start = end + 1
 
 
-def _match(windows: list[list[Op]]) -> _Run | None:
-    """The windows as a run; None where the data flow inside them differs."""
+def _match(windows: list[list[Op]]) -> _Repetition | None:
+    """The windows as a repetition; None where the data flow inside them differs."""
     inside = [{result: (j, i) for j, op in enumerate(w) for i, result in enumerate(op.results)} for w in windows]
     slots: dict[tuple[Value, ...], int] = {}
     operands: list[list[tuple[str, int, int]]] = []
@@ -169,10 +169,10 @@ def _match(windows: list[list[Op]]) -> _Run | None:
             if kind == "inside":
                 outputs.add((a, b))
     externals = [[values[k] for values in slots] for k in range(len(windows))]
-    return _Run(windows, operands, externals, sorted(outputs), repeated)
+    return _Repetition(windows, operands, externals, sorted(outputs), repeated)
 
 
-def _outline(block: Block, found: _Run) -> None:
+def _outline(block: Block, found: _Repetition) -> None:
     first = found.windows[0]
     body = _body(found)
     result_types = [(v.shape, v.dtype) for v in (first[j].results[i] for j, i in found.outputs)]
@@ -202,7 +202,7 @@ def _outline(block: Block, found: _Run) -> None:
             op.drop()
 
 
-def _body(found: _Run) -> Block:
+def _body(found: _Repetition) -> Block:
     args = [Value(v.shape, v.dtype, None, i) for i, v in enumerate(found.externals[0])]
     ops: list[Op] = []
     for old, row in zip(found.windows[0], found.operands, strict=True):
