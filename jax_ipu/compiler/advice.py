@@ -1,6 +1,7 @@
 """The last part of the message for a program that does not fit: changes that were compiled and fit.
 
-Each change alone: all tiles, half precision, another batch, several IPUs; their pairs where none of them is enough.
+Each change alone: all tiles, half precision, activations computed again, another batch, several IPUs; their pairs where
+none of them is enough.
 What there was no time for, and what no compiler can try, is said to be untried, with a way to try it.
 """
 
@@ -25,6 +26,7 @@ from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shardings import replicated_arguments
 from jax_ipu.compiler.trials import Outcome, Trials
 from jax_ipu.compiler.variants.batch import find_batch
+from jax_ipu.compiler.variants.checkpoint import Checkpoints, NoParts, checkpointed, find_checkpoints
 from jax_ipu.compiler.variants.half_precision import halve, has_wide
 
 _MOST_IPUS = 64
@@ -93,6 +95,10 @@ def _listed(lines: list[str]) -> str:
     return ";".join(f"\n  * {line}" for line in lines) + "."
 
 
+def _checkpoint_text(found: Checkpoints) -> str:
+    return f"jax.checkpoint around {found.text()}: the backward pass computes activations again"
+
+
 class Largest(NamedTuple):
     """The largest number of rows that fits, as far as that was tried; `outcome`: whether any fits."""
 
@@ -138,6 +144,7 @@ class _Adviser:
         self._cuttable = Cuttable({i: main.block.args[i] for i in used}, names, batch)
         self._names = Cuttable({}, names, self._batch)
         self._found = Findings()
+        self._checkpoint: tuple[Change, str] | None = None  # that is not enough alone
 
     def findings(self) -> Findings:
         """What helps, what does not, and what was not tried."""
@@ -145,13 +152,11 @@ class _Adviser:
         self._all_tiles()
         of_tiles = len(found.helps)  # who compiles for few tiles wants to know what else helps
         self._half()
+        self._again()
         self._smaller_batch()
         parts = self._more_ipus()
         if len(found.helps) == of_tiles:
             self._pairs(parts)
-        if self._keeps_activations():
-            checkpoint = "jax.checkpoint around each layer, which computes activations again in the backward pass"
-            found.untried.append(f"{checkpoint}: then {self._estimate()}")
         if not found.helps and (self._batch is None or not found.untried):
             found.untried.append(_LAST_RESORT)
         return found
@@ -179,6 +184,24 @@ class _Adviser:
             text = f"{_HALF}: float16 arrays in place of float32"
             with_types = "" if self._is_flat() else ", with arguments of that type"
             self._note(outcome, text, _HALF, f"{text}: {self._estimate(half=True)}{with_types}")
+
+    def _again(self) -> None:
+        if not self._keeps_activations():
+            return
+        layers = "jax.checkpoint around each layer, which computes activations again in the backward pass"
+        command = f"{layers}: then {self._estimate()}"
+        try:
+            choices = find_checkpoints(self._module, self._batch)
+        except NoParts:
+            self._found.untried.append(command)
+            return
+        for choice, checkpoints in enumerate(choices):
+            again, text = checkpointed(self._batch, choice), _checkpoint_text(checkpoints)
+            outcome = self._trials.compile("activations computed again", again)
+            if outcome != Outcome.TOO_LARGE:
+                break
+            self._checkpoint = again, text  # perhaps with another change
+        self._note(outcome, text, "jax.checkpoint", command)
 
     def _smaller_batch(self) -> None:
         batch = self._batch
@@ -236,7 +259,7 @@ class _Adviser:
 
     def _on_ipus(self, parts: int, *changes: Change) -> Outcome:
         cuttable = self._cuttable
-        what = " and ".join([f"{parts} IPUs", *(_HALF for change in changes if change is halve)])
+        what = f"{parts} IPUs{' and another change' if changes else ''}"
         return self._trials.compile_sharded(what, parts, cuttable.cuts(parts), cuttable.shapes(), *changes)
 
     def _pairs(self, parts: int) -> None:
@@ -255,10 +278,16 @@ class _Adviser:
                 batch.size, lambda rows: self._trials.compile(f"{_HALF}, a batch of {rows}", halve, resized(rows))
             )
             note(found.outcome, f"{_HALF} and {self._batch_text(found)}")
+        again, checkpoint = self._checkpoint or (None, "")
+        if again and wide:
+            outcome = self._trials.compile(f"{_HALF}, activations computed again", again, halve)
+            note(outcome, f"{_HALF} and {checkpoint}")
         if self._num_ipus == 1 and parts > 1:
             text = self._cuttable.text(parts)
             if wide:
                 note(self._on_ipus(parts, halve), f"{_HALF} and {text}")
+            if again:
+                note(self._on_ipus(parts, again), f"{checkpoint} and {text}")
             if Outcome.FITS not in ended and batch is not None and batch.size % parts == 0 and batch.size > parts:
                 local = batch.of_size(batch.size // parts)
                 found = largest(local.size, lambda rows: self._on_ipus(parts, local.resized(rows)))

@@ -141,6 +141,19 @@ def body_of(call: Op) -> Block:
     return first.regions[0]
 
 
+def outside_operands(op: Op) -> set[Value]:
+    """The values that `op` reads, those that its regions take from outside among them."""
+    found = set(op.operands)
+    for region in op.regions:
+        own = set(region.args)
+        for inner in region.walk():
+            found.update(inner.operands)
+            own.update(inner.results)
+            own.update(a for nested in inner.regions for a in nested.args)
+        found -= own
+    return found
+
+
 class Block:
     """Arguments and ops; the last op is "return"."""
 

@@ -16,6 +16,7 @@ from jax_ipu.compiler.out_of_memory import NoFit
 from jax_ipu.compiler.pipeline import Change
 from jax_ipu.compiler.progress import OutOfTime, Progress, Trial
 from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.variants.checkpoint import NoParts
 from jax_ipu.compiler.variants.half_precision import NoHalf
 from jax_ipu.compiler.variants.sharded import NotCut, sharded
 from jax_ipu.compiler.variants.spread import Fixed
@@ -80,7 +81,7 @@ class Trials:
             return Outcome.UNKNOWN
         try:
             outcome = run(Trial(self._progress, what, self._deadline))
-        except (OutOfTime, NoHalf, NotCut, Fixed):
+        except (OutOfTime, NoHalf, NoParts, NotCut, Fixed):
             return Outcome.UNKNOWN
         except CompileError as error:
             if error.code == CANCELLED:

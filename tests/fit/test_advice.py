@@ -1,5 +1,6 @@
 """Advice for programs that do not fit: each remedy that the message names fits when it is followed in JAX."""
 
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -92,6 +93,31 @@ def scanned(params, x):
     return jnp.mean(jax.lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, params)[0] ** 2)
 
 
+def block(x, w):
+    return x + jax.nn.gelu(x @ w[0]) @ w[1]
+
+
+def unrolled_blocks(params, x, around=lambda f: f):
+    for w in params:
+        x = around(block)(x, w)
+    return jnp.mean(x**2)
+
+
+def scanned_blocks(params, x, around=lambda f: f):
+    return jnp.mean(jax.lax.scan(around(lambda x, w: (block(x, w), None)), x, params)[0] ** 2)
+
+
+def sequence(params, x, around=lambda f: f):
+    """One sequence without a batch."""
+
+    def attention(x, w):
+        return x + jax.nn.softmax((x @ w) @ x.T) @ x
+
+    for w in params:
+        x = around(attention)(x, w)
+    return jnp.mean(x**2)
+
+
 def in_parts(params, x):
     return jax.lax.map(lambda rows: mlp(params, rows), x.reshape(4, -1, x.shape[1]))
 
@@ -117,10 +143,16 @@ class Model(NamedTuple):
     helps: frozenset[str]  # the kinds of remedies that are named
     rows: dict[int, int]
     donated: tuple[int, ...] = ()
+    again: Callable[..., Any] | None = None  # the function with `jax.checkpoint`
 
 
 def model(function, args, target, helps, rows, donated=()):
     return Model(function, args, target, frozenset(helps.split()), rows, donated)
+
+
+def checkpointable(loss, args, target, helps, rows):
+    around = functools.partial(loss, around=jax.checkpoint)
+    return Model(gradient_step(loss), args, target, frozenset(helps.split()), rows, (0,), gradient_step(around))
 
 
 INT, HALF = jnp.int32, jnp.bfloat16
@@ -158,6 +190,15 @@ MODELS = {
     "layers in a scan": model(
         gradient_step(scanned), (spec(8, 256, 256), spec(4096, 256)), "ipu2:32", "tiles batch ipus", {1: 0}, (0,)
     ),
+    "blocks": checkpointable(
+        unrolled_blocks, ([(spec(128, 512), spec(512, 128))] * 6, spec(640, 128)),
+        "ipu2:32", "tiles half checkpoint batch ipus", {1: 0},
+    ),
+    "blocks in a scan": checkpointable(
+        scanned_blocks, ((spec(6, 128, 512), spec(6, 512, 128)), spec(512, 128)),
+        "ipu2:32", "tiles checkpoint batch ipus", {1: 0},
+    ),
+    "a sequence": checkpointable(sequence, ([spec(63, 63)] * 4, spec(641, 63)), "ipu2:10", "tiles half+checkpoint", {}),
     "rows in a loop": model(in_parts, ([spec(256, 256)] * 4, spec(32768, 256)), "ipu2:32", "tiles", {1: 0}),
     "cache": model(
         decoded, (spec(64, 512, 256), (spec(256, 256), spec(256, 256)), spec(64, 256)),
@@ -175,6 +216,7 @@ MODELS = {
 def kind_of(line):
     """The kinds of change in a line of advice."""
     kinds = {"half": "half precision", "batch": "a batch of", "ipus": "jax.sharding.Mesh", "tiles": "tiles of the IPU"}
+    kinds["checkpoint"] = "jax.checkpoint around"
     return "+".join(kind for kind, words in kinds.items() if words in line)
 
 
@@ -207,7 +249,8 @@ def follow(line, model):
                 args[i] = cut(arg, rows[i])
             else:
                 args[i] = jax.tree.map(lambda a: cut(a, large.get(",".join(map(str, a.shape)))), arg)
-    return jax_ipu.estimate(model.function, *args, target=target, donate_argnums=model.donated)
+    function = model.again if "checkpoint" in kinds else model.function
+    return jax_ipu.estimate(function, *args, target=target, donate_argnums=model.donated)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -234,7 +277,7 @@ def batch_of(function, *args, **options):
 def test_the_batch_is_that_of_the_data():
     for name, one in MODELS.items():
         found = batch_of(one.function, *one.args, donate_argnums=one.donated)
-        if name == "rows in a loop":  # the batch is cut into parts
+        if name in ("rows in a loop", "a sequence"):  # the batch is cut into parts; there is none
             assert found is None
             continue
         first = [len(jax.tree.leaves(one.args[:i])) for i in range(len(one.args))]

@@ -8,7 +8,7 @@ The mask of a relu can be computed from its result, which the next layer keeps a
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import COST, is_elementwise, splat_of
-from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, outside_operands, size_in_bytes
 
 _MIN_BYTES = 256 * 1024  # over all tiles; for fewer bytes another op is not worth its code
 _SMALL = 16  # an operand that is smaller by this factor may be kept instead of the value
@@ -62,7 +62,7 @@ class _Peak:
         self.last: dict[Value, int] = {}  # value -> the position of its last use, also through views
         root: dict[Value, Value] = {}
         for i, op in enumerate(block.ops):
-            for operand in _operands(op):
+            for operand in outside_operands(op):
                 self.last[root.get(operand, operand)] = i
             if op.name in VIEWS and len(op.operands) == 1:
                 root[op.result] = root.get(op.operands[0], op.operands[0])
@@ -140,10 +140,6 @@ class _Peak:
 
 def _is_cheap(op: Op) -> bool:
     return op.name == "broadcast_in_dim" or (is_elementwise(op) and COST.get(op.name, 1) <= _MAX_COST)
-
-
-def _operands(op: Op) -> set[Value]:
-    return {*op.operands, *(o for region in op.regions for inner in region.walk() for o in inner.operands)}
 
 
 def _copy(ops: list[Op]) -> dict[Value, Value]:

@@ -35,12 +35,12 @@ class Batch:
     def resized(self, other: int) -> Callable[[Module], None]:
         """What gives the program `other` rows, for a module without calls, in place."""
 
-        def change(module: Module) -> None:
-            (argument, axis), *_ = self.axes.items()
-            marks = Spread(module).of(module.main.block.args[argument], axis)
-            resize(marks, self.size, other)
+        return lambda module: resize(self.marks(module), self.size, other)
 
-        return change
+    def marks(self, module: Module) -> Marks:
+        """The values of a module without calls that have rows."""
+        (argument, axis), *_ = self.axes.items()
+        return Spread(module).of(module.main.block.args[argument], axis)
 
     def of_size(self, size: int) -> Batch:
         """The same with another number of rows: that of the part of one IPU."""
