@@ -10,8 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import AbstractMesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
 
 from jax_ipu import compiler
+from jax_ipu.integration.programs import program_of
 
 HEADER_BYTES = 32  # ipu_model/Stored.hpp
 X = np.ones((3, 4), np.float32)
@@ -23,6 +26,36 @@ def train(w, x):
     """Donated state and a kept argument."""
     loss, g = jax.value_and_grad(lambda w: jnp.sum((x @ w) ** 2))(w)
     return w - 0.1 * g, loss
+
+
+def masked(state, rows):
+    """State that a loop updates where a condition holds, and in one of two branches."""
+
+    def body(i, s):
+        s = jnp.where(i < 2, s, s.at[i].set(rows[i]))
+        return lax.cond(i > 1, lambda s: s.at[0].add(1.0), lambda s: s, s)
+
+    return lax.fori_loop(0, 3, body, state)
+
+
+def from_host(weights, x):
+    """One row of an array in host memory in each trip, and results in host memory."""
+
+    def body(h, w):
+        h = jnp.tanh(h @ jax.device_put(w, jax.memory.Space.Device))
+        return h, jax.device_put(h, jax.memory.Space.Host)
+
+    return lax.scan(body, x, weights)
+
+
+def in_host(state):
+    """Donated state in host memory."""
+    return jax.device_put(jax.device_put(state, jax.memory.Space.Device) + 1, jax.memory.Space.Host)
+
+
+def halves(x):
+    """Two IPUs that exchange."""
+    return lax.psum(x, "i") + lax.ppermute(x, "i", [(0, 1), (1, 0)])
 
 
 PROGRAMS = {
@@ -63,6 +96,12 @@ def write(folder: Path) -> int:
     names = []
     jobs = [(name, jax.jit(function), arguments) for name, (function, arguments) in PROGRAMS.items()]
     jobs.append(("donated", jax.jit(train, donate_argnums=0), (np.ones((4, 2), np.float32), X)))
+    jobs.append(("masked", jax.jit(masked, donate_argnums=0), (X, X)))
+    sram = SingleDeviceSharding(jax.devices("ipu")[0])
+    host = sram.with_memory_kind("pinned_host")
+    stack = np.ones((3, 4, 4), np.float32)
+    jobs.append(("host_rows", jax.jit(from_host, in_shardings=(host, sram), out_shardings=(sram, host)), (stack, X)))
+    jobs.append(("host_state", jax.jit(in_host, in_shardings=host, out_shardings=host, donate_argnums=0), (X,)))
     jobs.append(("states", jax.jit(lambda a, b: (b + 1, a * 2), donate_argnums=(0, 1)), (X, X)))
     for name, function, arguments in jobs:
         lowered = function.trace(*arguments).lower(lowering_platforms=("ipu",))
@@ -70,7 +109,12 @@ def write(folder: Path) -> int:
         executable = compiler.compile(text, "mlir", b"", "ipu2:4")
         (folder / name).write_bytes(executable.serialize()[HEADER_BYTES:])
         names.append(name)
-    return len(names)
+    mesh = AbstractMesh((2,), ("i",))
+    whole = jax.ShapeDtypeStruct((2, 4), np.float32, sharding=NamedSharding(mesh, P("i")))
+    program = program_of(jax.shard_map(halves, mesh=mesh, in_specs=P("i"), out_specs=P("i")), (whole,), {})
+    executable = compiler.compile(program.mlir, "mlir", program.options, "ipu2:4")
+    (folder / "collectives").write_bytes(executable.serialize()[HEADER_BYTES:])
+    return len(names) + 1
 
 
 if __name__ == "__main__":
