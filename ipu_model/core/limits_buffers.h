@@ -3,6 +3,9 @@
 #define IPU_MODEL_CORE_LIMITS_BUFFERS_H_
 
 #include <cstdint>
+#include <limits>
+
+#include "core/serialise.h"
 
 namespace ipu_model {
 
@@ -13,6 +16,13 @@ class LimitsBuffers {
 
   // The bytes of a tile's memory for exchange buffers and temporaries; 0: as many as give a short program.
   std::int64_t buffer_limit() const { return limit_; }
+  // Reads a limit as LimitBuffers sets it, or 0.
+  static std::int64_t ReadLimit(Reader& reader) {
+    const std::int64_t limit = reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max());
+    if (limit > 0 && limit < kLeast) reader.Fail("a limit of the memory for buffers is too low");
+    return limit;
+  }
+
   // Whether a plan in few enough supersteps could do with `bytes`.
   bool CanDoWith(std::int64_t bytes) const { return bytes >= kLeast && HasPlanFor(bytes); }
   // Lowers the limit. Returns false, and leaves it as it is, if it is not above `bytes` or `bytes` are too

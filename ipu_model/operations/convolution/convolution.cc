@@ -292,8 +292,8 @@ std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
   const ConvolutionGeometry geometry = ReadGeometry(reader);
   auto split = reader.Read<Grid>();
   const std::int64_t half_step = reader.ReadInteger(0, 512);
-  return std::make_unique<ConvolutionOperation>(
-      geometry, std::move(split), half_step, reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max()));
+  return std::make_unique<ConvolutionOperation>(geometry, std::move(split), half_step,
+                                                LimitsBuffers::ReadLimit(reader));
 }
 
 }  // namespace ipu_model

@@ -310,7 +310,7 @@ void CheckOperands(const Expression& expression, const std::vector<poplar::Tenso
 
 std::unique_ptr<Operation> ReadMap(Reader& reader) {
   Expression expression = reader.Read<Expression>();
-  const std::int64_t limit = reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max());
+  const std::int64_t limit = LimitsBuffers::ReadLimit(reader);
   try {
     return std::make_unique<MapOperation>(std::move(expression), limit);
   } catch (const std::invalid_argument& error) {

@@ -39,7 +39,7 @@ class GatherOperation : public Operation, public LimitsBuffers, public Expandabl
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     if (!HasOperands(*this, 2, 1) || inputs[0].type != outputs[0].type || !IsInteger(inputs[1].type))
       return false;
-    if (limit_ < 0 || !IndexVectorsFit(dims_, inputs[1].shape) ||
+    if (!IndexVectorsFit(dims_, inputs[1].shape) ||
         outputs[0].shape != ResultShape(inputs[0].shape, inputs[1].shape, dims_, slice_sizes_, name))
       return false;
     // Only indices are clamped, not positions along batching dimensions.
@@ -164,7 +164,7 @@ std::unique_ptr<Operation> ReadGather(Reader& reader) {
   WindowDims dims = ReadWindowDims(reader);
   Shape slice_sizes = reader.Read<Shape>();
   return std::make_unique<GatherOperation>(std::move(dims), std::move(slice_sizes),
-                                           reader.Read<std::int64_t>());
+                                           LimitsBuffers::ReadLimit(reader));
 }
 
 }  // namespace ipu_model

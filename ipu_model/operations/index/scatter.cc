@@ -157,7 +157,7 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
 
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     const std::size_t n = outputs.size();
-    if (limit_ < 0 || n == 0 || inputs.size() != 2 * n + 1 || update_.inputs.size() != 2 * n ||
+    if (n == 0 || inputs.size() != 2 * n + 1 || update_.inputs.size() != 2 * n ||
         update_.outputs.size() != n || !IsInteger(inputs[n].type) || !SameShapes(inputs, 0, n) ||
         !SameShapes(inputs, n + 1, 2 * n + 1) || !IndexVectorsFit(dims_, inputs[n].shape))
       return false;
@@ -341,7 +341,7 @@ std::unique_ptr<Operation> ReadScatter(Reader& reader) {
   const bool unique = reader.Read<bool>();
   auto update = reader.Read<Expression>();
   return std::make_unique<ScatterOperation>(std::move(dims), unique, std::move(update),
-                                            reader.Read<std::int64_t>());
+                                            LimitsBuffers::ReadLimit(reader));
 }
 
 }  // namespace ipu_model

@@ -493,7 +493,7 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
     *flag = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
   plan.half_step = reader.ReadInteger(0, 512);
-  const std::int64_t limit = reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max());
+  const std::int64_t limit = LimitsBuffers::ReadLimit(reader);
   if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)
     reader.Fail("a matrix product plan is damaged");
   return std::make_unique<MatMulOperation>(std::move(plan), limit);
