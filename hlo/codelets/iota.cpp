@@ -4,7 +4,7 @@
 
 namespace hlo {
 
-// What an element holds beside the plain conversion of the index. As in hlo/elementwise.cc.
+// What an element holds beside the plain conversion of the index. As in hlo/elementwise/fill_iota.cc.
 enum Encoding : unsigned { kPlain, kLowBits, kBfloat16, kFloat64, kComplex64 };
 
 // The bits of a number that float64 holds exactly.

@@ -34,8 +34,8 @@ const char* const kFlags[] = {
     "-Wno-attributes", "-Wno-invalid-offsetof", "-fvisibility=hidden", "-fno-strict-aliasing",
     "-D__POPC__"};
 
-// Of the assembly whose instructions are counted: loops as they are written, one element a trip, and
-// arithmetic of half in instructions of its own, as the IPU has.
+// Flags for the assembly whose instructions are counted: they keep loops as they are written, one element a
+// trip, and compute half in instructions of its own, as the IPU does.
 const char* const kLoopFlags[] = {"-O2",
                                   "-mavx512fp16",
                                   "-fstrict-aliasing",
@@ -74,7 +74,7 @@ namespace codelet {
 #endif
 )header";
 
-// Raise it when CompiledLoops, or what is counted, changes.
+// Raise the number when CompiledLoops, or what is counted, changes.
 constexpr char kLoopsFile[] = "loops1";
 
 std::string Quoted(const std::string& text) {
@@ -390,7 +390,7 @@ fs::path ObjectOf(const CodeletSource& source, const std::string& key) {
   std::error_code error;
   fs::rename(work.path(), folder, error);
   if (error && !cached()) {
-    // A damaged entry, or one whose hash is equal.
+    // The entry in the way is damaged, or of another source with the same hash.
     fs::remove_all(folder, error);
     fs::rename(work.path(), folder, error);
     if (error) throw poplar_error("addCodelets: the cache '" + folder.string() + "' cannot be written");

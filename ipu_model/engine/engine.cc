@@ -36,7 +36,7 @@ Engine::~Engine() = default;
 
 namespace {
 
-// Whether so many replicas of a target divide a device's.
+// Whether the target `device` is divided into `replicas` targets `replica`.
 bool Divide(unsigned replicas, const Target& replica, const Target& device) {
   try {
     return ipu_model::TargetOfReplica(device, replicas) == replica;
@@ -82,7 +82,7 @@ void Engine::load() {
 void Engine::run(unsigned program, const std::string& debugName) {
   if (!state_->loaded())
     throw poplar_error("Engine::run: the engine is not on a device: call load before run");
-  // Those of host handles are not the user's.
+  // The last programs are those of host handles, which are not the user's.
   const std::size_t programs = state_->program().programs.size() - state_->program().host_handles.size();
   if (program >= programs) {
     throw poplar_error("Engine::run: there is no program " + std::to_string(program) +

@@ -99,7 +99,7 @@ class ExchangeAnalyser {
   };
   struct Analysis;
   struct Step;
-  // Of an operation between IPUs.
+  // The use of an operation between IPUs.
   OperationUse OverLinks(const Operation& operation, const ReplicaOperation& between);
   void AddTemporaries(Analysis* a);
   // Cycles, state and code of the vertices; in detailed analyses, what a profile shows of them; what they
@@ -147,8 +147,8 @@ class ExchangeAnalyser {
   // Adds what a profile shows of a superstep.
   void Describe(std::vector<std::string> codelets, const SuperstepUse& use, OperationUse* result);
   void EndExchange(SuperstepDetail* detail);
-  // Of a target with several IPUs: what moves between them. An element crosses the links once for each tile
-  // of another IPU that receives it.
+  // Adds what moves between the IPUs of a target with several. An element crosses the links once for each
+  // tile of another IPU that receives it.
   void AddLinks(SuperstepUse* use) const;
 
   const CompiledProgram& program_;

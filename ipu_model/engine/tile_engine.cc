@@ -103,7 +103,7 @@ class TileEngine::Implementation {
   }
 
   void Load() {
-    // Vertices lose their state.
+    // Vertices begin with a new state: those that have one are made again.
     for (auto entry = operations_.begin(); entry != operations_.end();) {
       const bool has_state = dynamic_cast<const Execute*>(entry->first) != nullptr;
       entry = has_state ? operations_.erase(entry) : std::next(entry);
@@ -510,7 +510,7 @@ class TileEngine::Implementation {
       storage_.Scatter(received[i], SizeOf(out[i].type), out[i].as<unsigned char>());
   }
 
-  // While it exists, operations run as they are.
+  // While an object exists, operations run without their expansions.
   class InExpansion {
    public:
     explicit InExpansion(bool* flag) : flag_(flag) { *flag_ = true; }
@@ -593,7 +593,7 @@ class TileEngine::Implementation {
   Scratch local_memory_, scratch_;
   Replica replica_;
   Cancellation cancellation_;
-  std::unique_ptr<Expander> expander_;  // null: operations run as they are
+  std::unique_ptr<Expander> expander_;  // null: operations run without expansions
   bool in_expansion_ = false;
   std::ostream* print_ = &std::cerr;
 };

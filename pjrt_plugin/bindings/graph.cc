@@ -141,7 +141,7 @@ void BindSequence(nb::module_& module) {
       .def(
           "copy",
           [](Sequence& self, const Tensor& src, const Tensor& dst, const std::string& name) {
-            // A loop's carried value that was updated in place: the same elements, as another tensor.
+            // Nothing to copy where a loop updated its carried value in place: both have the same elements.
             if (src != dst) self.add(program::Copy(src, dst, false, name));
           },
           nb::arg("src"), nb::arg("dst"), nb::arg("name"))

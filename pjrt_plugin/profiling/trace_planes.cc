@@ -143,7 +143,7 @@ class PlaneBuilder {
     if (has_steps_ && work.executable) stats.push_back({"group_id", number_});
     return stats;
   }
-  // Of an event that differs from others of its kind.
+  // Adds the statistics of one event, beside those of its kind; returns their number.
   std::uint32_t Statistics(TraceStats stats) {
     plane_.event_stats.push_back(std::move(stats));
     return static_cast<std::uint32_t>(plane_.event_stats.size() - 1);

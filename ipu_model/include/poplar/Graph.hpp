@@ -42,7 +42,7 @@ class GraphImpl;  // core/graph_impl.h
 
 namespace poplar {
 
-// Of tensors.
+// The format of Graph::serializeTensors.
 enum class SerializationFormat { Binary, JSON };
 
 class Graph {
@@ -117,7 +117,7 @@ class Graph {
                      const DebugContext& debugContext = {}) {
     return addConstantNumbers(type, shape, {ipu_model::NumberOf(value)}, debugContext);
   }
-  // Numbers that C++ has as the type that `traits` describe; one number for all elements with `broadcast`.
+  // `values` have the C++ type that `traits` describes. `broadcast`: one number for all elements.
   Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
                      const TypeTraits& traits, bool broadcast, const DebugContext& debugContext = {});
   // QUARTER: as for addVariable. Values other than 0 need metadata that is a constant.
@@ -132,7 +132,7 @@ class Graph {
     return addQuarterConstant(type, metadata, shape, ipu_model::NumbersOf(values.cloneAsVector()),
                               debugContext);
   }
-  // HALF values as their bits.
+  // A constant of HALF, whose values are given as their bits.
   Tensor addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, std::uint16_t value,
                          const DebugContext& debugContext = {});
   Tensor addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, const std::uint16_t* values,
@@ -273,7 +273,7 @@ class Graph {
   void setInitialValue(const FieldRef& field, ArrayRef<T> values) {
     setInitialNumbers(field, ipu_model::NumbersOf(values.cloneAsVector()), true);
   }
-  // The numbers of HALF as their bits.
+  // Sets numbers of HALF, given as their bits.
   void setInitialValueHalf(const FieldRef& field, std::uint16_t bits);
   // The number of elements of a Vector in the state, which are 0, or the number of edges of a field.
   void setFieldSize(const FieldRef& field, std::size_t size);
@@ -287,7 +287,7 @@ class Graph {
 
   // Throws invalid_tile_mapping for a tile that the target does not have.
   void setTileMapping(const VertexRef& vertex, unsigned tile);
-  // Of the thread that runs the vertex; PerfEstimateFunc.hpp says more.
+  // `cycles` are those of the thread that runs the vertex: see PerfEstimateFunc.hpp.
   void setPerfEstimate(const VertexRef& vertex, std::uint64_t cycles, std::uint64_t flops = 0);
   void setCycleEstimate(const VertexRef& vertex, std::uint64_t cycles) { setPerfEstimate(vertex, cycles); }
   // For the vertices of this type that have no estimate of their own.

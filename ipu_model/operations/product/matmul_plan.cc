@@ -508,7 +508,7 @@ class Planner {
     if (e.rearrange_b)
       e.forward_cycles += RearrangeCycles(target_, p_.b_type, CeilDivide(g * k * n, used), k * n);
     e.cycles = e.forward_cycles + (training_ ? WithByteCost(forward) - forward.cycles : 0);
-    // Of a batch of products both ways are equal: its operands are made row by row, which is the order that
+    // For a batch of products both ways cost the same: operands are made row by row, which is the order that
     // either way reads (measured: tessellate-ipu's [N, 16] x [16, 16] on every tile).
     if (!c.rows_in_units && p_.groups == 1) e.cycles += TurnCycles(c);
     e.bytes = forward.temporary_bytes;
