@@ -11,6 +11,7 @@
 #include "core/target_model.h"
 #include "core/tiling.h"
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
@@ -228,12 +229,7 @@ void Copy::Run(HostContext& context, const std::vector<HostTensor>& in,
     for (std::size_t i = 0; i < in.size(); ++i) {
       HostTensor held = in[i];
       held.data = next;
-      std::int64_t stride = 1;
-      for (int d = held.rank; d-- > 0;) {
-        held.strides[d] = stride;
-        stride *= held.shape[d];
-      }
-      next += static_cast<std::size_t>(stride) * SizeOf(held.type);
+      next += static_cast<std::size_t>(SetDenseStrides(&held)) * SizeOf(held.type);
       if (pass == 0) {
         CopyTensor(context, in[i], held);
       } else {

@@ -141,15 +141,18 @@ Grid Grid::Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t
   return {{elements}, {used}, {grain}, {1}, first_tile, static_cast<unsigned>(tiles)};
 }
 
+void Grid::Append(std::int64_t extent, std::int64_t parts_of_it, std::int64_t stride,
+                  std::int64_t grain_of_it) {
+  shape.push_back(extent);
+  parts.push_back(parts_of_it);
+  grain.push_back(grain_of_it);
+  tile_stride.push_back(stride);
+}
+
 Grid Grid::Of(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile) {
   const std::size_t rank = shape.size();
   if (parts.size() != rank) throw std::invalid_argument("a grid needs as many part counts as dimensions");
-  Shape tile_stride(rank);
-  std::int64_t stride = 1;
-  for (std::size_t d = rank; d-- > 0;) {
-    tile_stride[d] = stride;
-    stride *= parts[d];
-  }
+  Shape tile_stride = RowMajorStrides(parts);
   return {std::move(shape),       std::move(parts), Shape(rank, 1),
           std::move(tile_stride), first_tile,       std::max(1u, num_tiles)};
 }

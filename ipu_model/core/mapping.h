@@ -28,6 +28,9 @@ struct Grid {
   std::int64_t Begin(int dim, std::int64_t part) const;
   std::int64_t PartOf(int dim, std::int64_t index) const;
   std::int64_t LargestPart(int dim) const;
+  // Adds an innermost dimension.
+  void Append(std::int64_t extent, std::int64_t parts_of_it, std::int64_t stride,
+              std::int64_t grain_of_it = 1);
   // Returns one vertex for every non-empty part.
   std::vector<Vertex> Vertices() const;
 

@@ -10,6 +10,7 @@
 #include "core/held_counter.h"
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "ipu_model/Chips.hpp"
 
 using namespace ipu_model;
 
@@ -407,7 +408,7 @@ TEST(TargetTable) {
   } catch (const std::invalid_argument& e) {
     message = e.what();
   }
-  for (const std::string& name : TargetModelNames()) CHECK(message.find(name) != std::string::npos);
+  for (const std::string& name : ChipNames()) CHECK(message.find(name) != std::string::npos);
 }
 
 int main() { return jax_ipu::testing::RunTests(); }

@@ -265,10 +265,4 @@ TargetChanges ChangesOf(const TargetModel& model) {
   return changes;
 }
 
-std::vector<std::string> TargetModelNames() {
-  std::vector<std::string> names;
-  for (const TargetModel& t : Table()) names.emplace_back(t.version);
-  return names;
-}
-
 }  // namespace ipu_model

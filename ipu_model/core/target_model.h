@@ -18,15 +18,15 @@ namespace ipu_model {
 // Cycles are tile clock cycles; bytes per cycle are per tile. The .cc file gives the source of each value.
 struct TargetModel {
   const char* version;  // "ipu1", "ipu2", "ipu21", "bow"
-  // Of a target: tiles are numbered IPU after IPU, and all IPUs have the same number. The other numbers are
-  // those of one IPU.
+  // IPUs of a target, whose tiles are numbered IPU after IPU; all IPUs have as many tiles. The other numbers
+  // are those of one IPU.
   unsigned num_ipus = 1;
 
   // Tiles and memory.
   unsigned num_tiles;
   std::uint32_t bytes_per_tile;
-  std::uint32_t instruction_fetch_bytes;  // code must be in this much of the tile memory
-  unsigned memory_element_bytes;          // of a bank: one access in each cycle
+  std::uint32_t instruction_fetch_bytes;  // from the start of the tile memory: where code can be
+  unsigned memory_element_bytes;          // a bank, which serves one access in each cycle
   unsigned worker_contexts;
   double clock_hz;
 
@@ -44,14 +44,14 @@ struct TargetModel {
   unsigned repeat_count_bits;     // of the count of a hardware loop
   unsigned stride_bits;           // of a stride in a load with increments
   unsigned interleaved_element;   // the first bank that is interleaved with the next
-  // The sizes that references to vectors can have: of VectorLayout::SHORT_SPAN, of a list of vectors, and of
-  // a vector in such a list.
+  // Bits of the sizes in references to vectors: in a VectorLayout::SHORT_SPAN, in a list of vectors, and in a
+  // vector of such a list.
   unsigned short_span_size_bits, delta_list_count_bits, delta_size_bits;
   unsigned amp_coefficient_bytes;   // bytes of weights loaded per cycle, without wide loads
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex
   unsigned memcpy_bytes_per_cycle;  // rate of a local copy
   unsigned local_copy_call_cycles;  // fixed cost of a local copy by six workers
-  // Of a worker in the codelets of users, where nobody gives an estimate.
+  // Cycles of a worker in a codelet of a user that gives no estimate.
   unsigned codelet_cycles_per_element;
   unsigned library_call_cycles;
   unsigned cycle_stamp_cycles;  // to read the cycle counter of a tile and store it
@@ -77,7 +77,7 @@ struct TargetModel {
   unsigned exchange_code_bytes_per_fragment;  // one send or receive entry
   unsigned runtime_bytes;                     // supervisor runtime and worker stacks on each tile
 
-  // Returns the number of elements of `type` in one 64-bit data path word, at least 1.
+  // Returns the number of elements of `type` in one word of the data path, at least 1.
   unsigned VectorWidth(DType type) const {
     const auto size = static_cast<unsigned>(SizeOf(type));
     return size >= data_path_bytes ? 1 : data_path_bytes / size;
@@ -90,7 +90,7 @@ struct TargetModel {
     if (SizeOf(type) > 2) return amp_units_float;
     return float_partials && SizeOf(type) == 2 ? amp_units_half_float : amp_units_half;
   }
-  // Returns the input channels of one AMP instruction group: pipeline depth x elements per 64-bit load.
+  // Returns the input channels of one AMP instruction group: pipeline depth x elements per load.
   unsigned AmpInputGroup(DType type) const { return amp_pipeline_depth * VectorWidth(type); }
 };
 
@@ -129,7 +129,6 @@ int Order(const TargetModel& a, const TargetModel& b);
 
 // Throws std::invalid_argument with a list of the known names.
 const TargetModel& FindTargetModel(const std::string& version);
-std::vector<std::string> TargetModelNames();
 // poplar::Target::createCPUTarget: one tile with the memory of a host, one worker. Not in the list of names.
 const TargetModel& CpuTargetModel();
 

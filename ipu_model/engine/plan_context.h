@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
 #define IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
 
+#include "core/strides.h"
 #include "engine/compiled_program.h"
 
 namespace ipu_model {
@@ -36,9 +37,7 @@ inline View ViewOf(const Operation& operation, const TilePlan& plan, OperandRef 
   View view;
   view.type = temporary.type;
   view.shape = temporary.placement.shape;
-  view.strides.resize(view.shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t d = view.shape.size(); d-- > 0; stride *= view.shape[d]) view.strides[d] = stride;
+  view.strides = RowMajorStrides(view.shape);
   return view;
 }
 

@@ -4,6 +4,7 @@
 #ifndef IPU_MODEL_TESTING_PLAN_RUNNER_H_
 #define IPU_MODEL_TESTING_PLAN_RUNNER_H_
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "core/program_node.h"
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "poplar/Graph.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -101,12 +103,8 @@ class PlanRunner : public DeviceContext {
     t.data = data;
     t.type = type;
     t.rank = static_cast<int>(shape.size());
-    std::int64_t stride = 1;
-    for (int d = t.rank - 1; d >= 0; --d) {
-      t.shape[d] = shape[static_cast<std::size_t>(d)];
-      t.strides[d] = stride;
-      stride *= t.shape[d];
-    }
+    std::copy(shape.begin(), shape.end(), t.shape);
+    SetDenseStrides(&t);
     return t;
   }
 

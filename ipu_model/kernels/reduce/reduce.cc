@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/reduce/reduce_blocks.h"
 #include "kernels/reduce/reduce_pack.h"
@@ -118,13 +119,11 @@ void ReduceKernel::Run(HostContext& context, const HostTensor* values, const Hos
   if (repeated != 0) {
     std::vector<HostTensor> results_once(out, out + types_.size());
     for (HostTensor& result : results_once) {
-      std::int64_t stride = 1;
-      for (int d = result.rank - 1; d >= 0; --d) {
+      for (int d = 0; d < result.rank; ++d) {
         if ((repeated >> d & 1) != 0) result.shape[d] = 1;
-        result.strides[d] = stride;
-        stride *= result.shape[d];
       }
-      result.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(result.type));
+      const auto elements = static_cast<std::size_t>(SetDenseStrides(&result));
+      result.data = context.scratch.Allocate(elements * SizeOf(result.type));
     }
     Run(context, single.data(), inits, dimensions, results_once.data());
     for (std::size_t i = 0; i < types_.size(); ++i) {
@@ -181,13 +180,7 @@ void ReduceKernel::Finish(HostContext& context, void* const* totals, const HostT
     }
   }
   for (std::size_t i = 0; i < n; ++i) {
-    HostTensor dense = out[i];
-    dense.data = totals[i];
-    std::int64_t stride = 1;
-    for (int d = dense.rank - 1; d >= 0; --d) {
-      dense.strides[d] = stride;
-      stride *= dense.shape[d];
-    }
+    HostTensor dense = DenseLike(out[i], totals[i]);
     dense.type = HeldType(i);
     // Sub-byte integers were added without wrapping; the conversion wraps them.
     if (out[i].type == dense.type && BitWidth(dense.type) >= 8) {

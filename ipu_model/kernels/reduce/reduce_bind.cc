@@ -1,5 +1,6 @@
 // Binds reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_pack.h"
 #include "kernels/reduce/reduce_plan.h"
@@ -10,15 +11,6 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kMostElements = 1 << 15, kMostCalls = 64, kMostColumns = 32;
-
-bool IsDense(const HostTensor& t) {
-  std::int64_t stride = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    if (t.shape[d] > 1 && t.strides[d] != stride) return false;
-    stride *= t.shape[d];
-  }
-  return true;
-}
 
 // Adds one call for all rows.
 void AddShortRows(const ReducePlan& plan, const ReduceFunctions& functions, const CallList::Place& total,
@@ -73,12 +65,11 @@ bool AddColumns(const ReducePlan& plan, const ReduceFunctions& functions, DType 
   HostTensor column, dense;
   column.type = dense.type = type;
   column.rank = dense.rank = plan.kept.rank;
-  std::int64_t stride = 1;
-  for (int d = plan.kept.rank; d-- > 0; stride *= dense.shape[d]) {
+  for (int d = 0; d < plan.kept.rank; ++d) {
     column.shape[d] = dense.shape[d] = plan.kept.extent[d];
     column.strides[d] = plan.kept.stride[0][d];
-    dense.strides[d] = stride;
   }
+  SetDenseStrides(&dense);
   const CallList::Place copy = list->NewScratch(static_cast<std::size_t>(plan.kept.count * size));
   for (std::int64_t unit = 0; unit < plan.reduced.count; ++unit) {
     CallList::Place values = CallList::Input(0, plan.reduced.Offset(0, unit) * size);

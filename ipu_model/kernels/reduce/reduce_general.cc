@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/copy/slice.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_space.h"
 #include "kernels/vector/convert.h"
@@ -13,17 +14,6 @@ namespace {
 
 // From this many results on, one pass over all results per reduced element is efficient.
 constexpr std::int64_t kManyResults = 256, kFewElements = 8;
-
-HostTensor Dense(const HostTensor& like, void* data) {
-  HostTensor t = like;
-  t.data = data;
-  std::int64_t stride = 1;
-  for (int d = t.rank - 1; d >= 0; --d) {
-    t.strides[d] = stride;
-    stride *= t.shape[d];
-  }
-  return t;
-}
 
 // Returns a view with only the dimensions of `t` whose bit in `mask` equals `value`.
 HostTensor Dimensions(const HostTensor& t, std::uint32_t mask, bool value) {
@@ -64,7 +54,7 @@ void ReduceKernel::RunGeneral(HostContext& context, const HostTensor* values, co
     auto* slices = context.scratch.Allocate<HostTensor>(2 * n);
     for (std::size_t i = 0; i < n; ++i) {
       totals[i] =
-          Dense(out[i], context.scratch.Allocate(static_cast<std::size_t>(results) * SizeOf(types_[i])));
+          DenseLike(out[i], context.scratch.Allocate(static_cast<std::size_t>(results) * SizeOf(types_[i])));
       totals[i].type = types_[i];
       slices[i] = Dimensions(values[i], dimensions, false);
       slices[n + i] = Dimensions(values[i], dimensions, true);
@@ -90,7 +80,7 @@ void ReduceKernel::RunGeneral(HostContext& context, const HostTensor* values, co
         ordered.strides[ordered.rank++] = reduced.strides[d];
       }
       const auto bytes = static_cast<std::size_t>(results * count) * SizeOf(types_[i]);
-      CopyTensor(context, ordered, Dense(ordered, from[i].data = context.scratch.Allocate(bytes)));
+      CopyTensor(context, ordered, DenseLike(ordered, from[i].data = context.scratch.Allocate(bytes)));
       from[i].type = to[i].type = types_[i];
       from[i].rank = to[i].rank = 2;
       from[i].shape[0] = to[i].shape[0] = results;
@@ -123,7 +113,7 @@ void ReduceKernel::RunGeneral(HostContext& context, const HostTensor* values, co
       }
     }
     for (std::size_t i = 0; i < n; ++i) {
-      totals[i] = Dense(out[i], from[i].data);
+      totals[i] = DenseLike(out[i], from[i].data);
       totals[i].type = types_[i];
       for (int d = 0; d < totals[i].rank; ++d) totals[i].strides[d] *= count;
     }

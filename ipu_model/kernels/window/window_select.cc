@@ -5,6 +5,7 @@
 
 #include "hlo/SingleOperation.hpp"
 #include "kernels/elementwise/fill.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/window/window.h"
 #include "kernels/window/window_pool.h"
@@ -276,12 +277,7 @@ void SelectAndScatterKernel::RunGeneral(HostContext& context, const WindowGeomet
   const auto dense = [&](DType type) {
     HostTensor t = source;
     t.type = type;
-    std::int64_t step = 1;
-    for (int d = t.rank - 1; d >= 0; --d) {
-      t.strides[d] = step;
-      step *= t.shape[d];
-    }
-    t.data = context.scratch.Allocate(static_cast<std::size_t>(step) * SizeOf(type));
+    t.data = context.scratch.Allocate(static_cast<std::size_t>(SetDenseStrides(&t)) * SizeOf(type));
     return t;
   };
   const HostTensor selected = dense(operand.type), chosen = dense(DType::kS32);

@@ -303,14 +303,8 @@ std::int64_t Cut::Largest() const {
 }
 
 void Cut::AppendTo(Grid* grid) const {
-  const auto append = [grid](std::int64_t n, std::int64_t in, std::int64_t g, std::int64_t tiles) {
-    grid->shape.push_back(n);
-    grid->parts.push_back(in);
-    grid->grain.push_back(g);
-    grid->tile_stride.push_back(tiles);
-  };
-  if (outer > 1) append(outer, outer, 1, outer_stride);
-  append(inner(), parts, grain, stride);
+  if (outer > 1) grid->Append(outer, outer, outer_stride);
+  grid->Append(inner(), parts, stride, grain);
 }
 
 bool Indexed(const GatherProblem& p, std::size_t d) {

@@ -162,16 +162,11 @@ class MatMulVertices {
     Grid placement;
     placement.first_tile = grid.first_tile;
     placement.num_tiles = grid.num_tiles;
-    const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t stride) {
-      placement.shape.push_back(extent);
-      placement.parts.push_back(parts);
-      placement.tile_stride.push_back(stride);
-      placement.grain.push_back(1);
-    };
-    add(grid.parts[kRowDim], grid.parts[kRowDim], grid.tile_stride[kRowDim]);
-    for (const int d : {kGroupDim, kDepthDim}) add(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
-    add(grid.parts[kColumnDim], grid.parts[kColumnDim], grid.tile_stride[kColumnDim]);
-    add((grid.LargestPart(kColumnDim) + plan_.column_steps - 1) / plan_.column_steps, 1, 0);
+    placement.Append(grid.parts[kRowDim], grid.parts[kRowDim], grid.tile_stride[kRowDim]);
+    for (const int d : {kGroupDim, kDepthDim})
+      placement.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+    placement.Append(grid.parts[kColumnDim], grid.parts[kColumnDim], grid.tile_stride[kColumnDim]);
+    placement.Append((grid.LargestPart(kColumnDim) + plan_.column_steps - 1) / plan_.column_steps, 1, 0);
     return placement;
   }
 

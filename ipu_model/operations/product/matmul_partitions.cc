@@ -14,13 +14,6 @@ Grid Empty(const MatMulPlan& plan) {
   return grid;
 }
 
-void AddDim(Grid& grid, std::int64_t extent, std::int64_t parts, std::int64_t stride) {
-  grid.shape.push_back(extent);
-  grid.parts.push_back(parts);
-  grid.grain.push_back(1);
-  grid.tile_stride.push_back(stride);
-}
-
 // Cuts every part of dimension `dim` into x more parts, `stride` tiles apart. May split the dimension into
 // two if `factorise` is set. Returns false if no grid can express the result.
 bool Refine(Grid& p, std::size_t dim, std::int64_t x, std::int64_t stride, bool factorise) {
@@ -60,7 +53,7 @@ Grid MatrixGrid(const MatMulPlan& plan, MatMulDim row, MatMulDim column, MatMulD
   const Grid& grid = plan.grid;
   Grid p = Empty(plan);
   for (const int d : {static_cast<int>(kGroupDim), static_cast<int>(row), static_cast<int>(column)})
-    AddDim(p, grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+    p.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
   ShareBlocks(p, 1, 2, grid.parts[shared_by], grid.tile_stride[shared_by], true);
   return p;
 }
@@ -91,9 +84,9 @@ std::vector<Vertex> OutputVertices(const MatMulPlan& plan) {
 Grid PartialsGrid(const MatMulPlan& plan) {
   const Grid& grid = plan.grid;
   Grid p = Empty(plan);
-  AddDim(p, grid.parts[kDepthDim], grid.parts[kDepthDim], grid.tile_stride[kDepthDim]);
+  p.Append(grid.parts[kDepthDim], grid.parts[kDepthDim], grid.tile_stride[kDepthDim]);
   for (const int d : {kGroupDim, kRowDim, kColumnDim})
-    AddDim(p, grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+    p.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
   return p;
 }
 
@@ -101,9 +94,9 @@ Grid FirstStageGrid(const MatMulPlan& plan) {
   const Grid& grid = plan.grid;
   const std::int64_t sums = grid.parts[kDepthDim] / plan.first_stage, stride = grid.tile_stride[kDepthDim];
   Grid p = Empty(plan);
-  AddDim(p, sums, sums, plan.first_stage * stride);
+  p.Append(sums, sums, plan.first_stage * stride);
   for (const int d : {kGroupDim, kRowDim, kColumnDim})
-    AddDim(p, grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+    p.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
   ShareBlocks(p, 2, 3, plan.first_stage, stride, false);
   return p;
 }

@@ -151,19 +151,13 @@ Grid StepPartialsGrid(const MatMulPlan& plan) {
   Grid p;
   p.first_tile = grid.first_tile;
   p.num_tiles = grid.num_tiles;
-  const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t stride) {
-    p.shape.push_back(extent);
-    p.parts.push_back(parts);
-    p.grain.push_back(1);
-    p.tile_stride.push_back(stride);
-  };
   for (const int d : {static_cast<int>(kDepthDim), static_cast<int>(plan.output_dim)})
-    add(grid.parts[d], grid.parts[d], grid.tile_stride[d]);
+    p.Append(grid.parts[d], grid.parts[d], grid.tile_stride[d]);
   for (const int d : {kGroupDim, kRowDim, kColumnDim}) {
     if (d == plan.output_dim) {
-      add(CeilDivide(grid.LargestPart(d), plan.output_steps), 1, 0);
+      p.Append(CeilDivide(grid.LargestPart(d), plan.output_steps), 1, 0);
     } else {
-      add(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+      p.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
     }
   }
   return p;
