@@ -18,6 +18,7 @@ extern const char* const kReduceCodelets;
 extern const char* const kReflectorsCodelets;
 extern const char* const kScalarComplexCodelets;
 extern const char* const kScatterCodelets;
+extern const char* const kSchurCodelets;
 extern const char* const kSoftDoubleCodelets;
 extern const char* const kSortCodelets;
 extern const char* const kTwoSidedCodelets;

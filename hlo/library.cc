@@ -11,6 +11,7 @@
 #include "linear_algebra/linear_algebra.h"
 #include "linear_algebra/lu_panel.h"
 #include "linear_algebra/reflectors.h"
+#include "linear_algebra/schur.h"
 #include "linear_algebra/two_sided.h"
 #include "random/random.h"
 #include "reduce/reduce.h"
@@ -71,6 +72,12 @@ class Library : public Expansions {
                   const std::vector<poplar::Tensor>& outputs, const Plan& plan,
                   poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
     expandImplicitQr(graph, bidiagonal, inputs, outputs, plan, prog, debugContext);
+  }
+
+  void schur(poplar::Graph& graph, bool balanced, const poplar::Tensor& a,
+             const std::vector<poplar::Tensor>& out, const Plan& plan, poplar::program::Sequence& prog,
+             const poplar::DebugContext& debugContext) const override {
+    expandSchur(graph, balanced, a, out, plan, prog, debugContext);
   }
 
   void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,

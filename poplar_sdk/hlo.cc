@@ -52,6 +52,9 @@ QrPanel qrPanel(Graph&, const Tensor&, Sequence&, const DebugContext&) { missing
 TwoSided twoSided(Graph&, TwoSidedForm, const Tensor&, Sequence&, const DebugContext&) {
   missing("two_sided");
 }
+std::vector<Tensor> schur(Graph&, const Tensor&, bool, bool, Sequence&, const DebugContext&) {
+  missing("schur");
+}
 Tensor applyReflectors(Graph& graph, const Tensor& packed, const Tensor& taus, const Tensor& x,
                        unsigned below, Sequence& prog, const DebugContext& debugContext) {
   return standalone::applyReflectors(graph, packed, taus, x, below, prog, debugContext);

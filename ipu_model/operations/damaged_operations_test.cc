@@ -118,6 +118,7 @@ class Corpus {
          {hlo::TwoSidedForm::kHessenberg, hlo::TwoSidedForm::kTridiagonal, hlo::TwoSidedForm::kBidiagonal}) {
       Add([&](Graph& g, Sequence& s) { hlo::twoSided(g, form, F32(g, {2, 5, 5}), s); });
     }
+    Add([&](Graph& g, Sequence& s) { hlo::schur(g, F32(g, {2, 5, 5}), true, true, s); });
     Add([&](Graph& g, Sequence& s) {
       hlo::applyReflectors(g, F32(g, {2, 7, 3}), F32(g, {2, 2}), F32(g, {2, 7, 4}), 1, s);
     });

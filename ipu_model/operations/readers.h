@@ -29,6 +29,7 @@ std::unique_ptr<Operation> ReadCholesky(Reader& reader);
 std::unique_ptr<Operation> ReadImplicitQr(Reader& reader);
 std::unique_ptr<Operation> ReadLuPanel(Reader& reader);
 std::unique_ptr<Operation> ReadQrPanel(Reader& reader);
+std::unique_ptr<Operation> ReadSchur(Reader& reader);
 std::unique_ptr<Operation> ReadTriangularSolve(Reader& reader);
 std::unique_ptr<Operation> ReadTwoSided(Reader& reader);
 std::unique_ptr<Operation> ReadFft(Reader& reader);

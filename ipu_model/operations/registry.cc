@@ -38,6 +38,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"hlo::applyReflectors", ReadApplyReflectors},
       {"hlo::luPanel", ReadLuPanel},
       {"hlo::qrPanel", ReadQrPanel},
+      {"hlo::schur", ReadSchur},
       {"hlo::twoSided", ReadTwoSided},
       {"gcl::collective", ReadReplicaCollective},
   };

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jax_ipu.integration import native
 from jax_ipu.integration.balancing import permuted, permuting_order, scaling
 from jax_ipu.integration.householder import batched_dot, diagonal
 from jax_ipu.integration.schur import scaled, schur_form, shifted, with_turned_pairs
@@ -37,12 +38,24 @@ def eig(
     vectors = compute_left_eigenvectors + compute_right_eigenvectors
     if n == 0:
         return (jnp.zeros(a.shape[:-1], complex_dtype), *[a.astype(complex_dtype)] * vectors)
-    start, size, finite = scaled(a)
-    order, middle = permuting_order(start)
-    balanced, scale = scaling(permuted(start, order), middle)
-    t, z, converged = schur_form(balanced, vectors > 0)
+    small = n <= native.MOST_SCHUR_ROWS
+    if small and vectors == 0:
+        (t,) = native.schur(a, balanced=True, vectors=False)
+        return (_triangular(t, None)[0],)
+    good: Any
+    start, size, good = scaled(a)
+    if small:
+        t, z = native.schur(start, balanced=True, vectors=True)
+    else:
+        order, middle = permuting_order(start)
+        balanced, scale = scaling(permuted(start, order), middle)
+        t, z, converged = schur_form(balanced, vectors > 0)
+        good = good & converged
+        if z is not None:
+            # A = Z T Z^-1 for the matrix as it was before balancing.
+            place = jnp.argsort(order, -1)
+            z = jnp.take_along_axis(z * scale[..., :, None].astype(z.dtype), place[..., :, None], -2)
     values, t, z = _triangular(t, z)
-    good = finite & converged
     results = [jnp.where(good[..., None], values * size[..., None].astype(complex_dtype), jnp.nan)]
     if vectors == 0:
         return tuple(results)
@@ -54,13 +67,14 @@ def eig(
     if compute_right_eigenvectors:
         wanted.append((t, values))
     solutions = list(_triangular_vectors(*(jnp.stack(parts) for parts in zip(*wanted, strict=True))))
-    place = jnp.argsort(order, -1)
+    bases = [z] * vectors
     if compute_left_eigenvectors:
         solutions[0] = jnp.flip(solutions[0].conj(), (-2, -1))
-    scales = [1 / scale] * compute_left_eigenvectors + [scale] * compute_right_eigenvectors
-    for solution, factor in zip(solutions, scales, strict=True):
-        v = batched_dot(z, solution) * factor[..., :, None].astype(complex_dtype)
-        v = jnp.take_along_axis(v, place[..., :, None], -2)
+        # Z^-H: the rows of Z are orthogonal, and their norms are the factors of balancing.
+        squares = jnp.sum(z.real * z.real + z.imag * z.imag, -1, keepdims=True)
+        bases[0] = z / squares.astype(complex_dtype)
+    for basis, solution in zip(bases, solutions, strict=True):
+        v = batched_dot(basis, solution)
         if not jnp.iscomplexobj(a):
             v = _with_conjugate_pairs(v, values)
         v = _normalised(v, not jnp.iscomplexobj(a))

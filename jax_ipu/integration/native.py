@@ -17,7 +17,11 @@ _LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR = "ipu_lu_panel", "ipu_tridiagonal_qr
 _QR_PANEL, _APPLY = "ipu_qr_panel", ("ipu_apply_reflectors", "ipu_apply_reflectors_below")
 _HESSENBERG, _TRIDIAGONAL, _BIDIAGONAL = "ipu_hessenberg", "ipu_tridiagonal", "ipu_bidiagonal"
 _TWO_SIDED = (_HESSENBERG, _TRIDIAGONAL, _BIDIAGONAL)
-_MATRICES_ONLY = (_LU_PANEL, _QR_PANEL, *_TWO_SIDED, *_APPLY)
+# Of T alone or with the vectors; of matrices as they are or balanced.
+_SCHUR = ("ipu_schur", "ipu_schur_vectors", "ipu_balanced_schur", "ipu_balanced_schur_vectors")
+_MATRICES_ONLY = (_LU_PANEL, _QR_PANEL, *_TWO_SIDED, *_APPLY, *_SCHUR)
+# The largest matrices of `schur`.
+MOST_SCHUR_ROWS = 16
 
 
 def enable() -> None:
@@ -84,6 +88,15 @@ def apply_reflectors(packed: Any, taus: Any, x: Any, below: int) -> Any:
     return product
 
 
+def schur(a: Any, *, balanced: bool, vectors: bool) -> tuple[Any, ...]:
+    """T (n, n) of `a` (n, n), 0 < n <= MOST_SCHUR_ROWS, f32, f64, c64 or c128, as LAPACK's gees; with `vectors` Z too.
+
+    a = Z T Z^-1. Z is unitary; with `balanced`, for eigenvalues, the rows and columns of `a` are scaled first, and so
+    are the rows of Z. NaN where `a` is not finite or the algorithm does not converge.
+    """
+    return tuple(_primitive(_SCHUR[2 * balanced + vectors]).bind(a))
+
+
 def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
     """Eigenvalues (n,) of the symmetric matrix with diagonal d (n,), n > 1, and off-diagonal e (n - 1,), unsorted.
 
@@ -129,6 +142,8 @@ def _primitive(name: str) -> Any:
                 return [first, core.ShapedArray((*batch, n - 1), first.dtype)]
             shapes = [(n,), (n, n - 1), (n - 1,)]
             return [first, *(core.ShapedArray((*batch, *shape), first.dtype) for shape in shapes)]
+        if name in _SCHUR:
+            return [first] * (2 if name.endswith("vectors") else 1)
         if name == _QR_PANEL:
             *batch, m, n = first.shape
             return [first, core.ShapedArray((*batch, min(m, n)), first.dtype)]

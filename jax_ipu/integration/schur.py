@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jax_ipu.integration import native
 from jax_ipu.integration.balancing import permuted, permuting_order
 from jax_ipu.integration.householder import apply_reflectors, diagonal, hessenberg, over_batches
 from jax_ipu.integration.qr_algorithm import reduce_to_blocks
@@ -26,6 +27,8 @@ def schur(a: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_ca
         )
     if a.shape[-1] == 0:
         return (a, a) if compute_schur_vectors else (a,)
+    if a.shape[-1] <= native.MOST_SCHUR_ROWS:
+        return native.schur(a, balanced=False, vectors=compute_schur_vectors)
     start, size, finite = scaled(a)
     order, _ = permuting_order(start)
     t, z, converged = schur_form(permuted(start, order), compute_schur_vectors)

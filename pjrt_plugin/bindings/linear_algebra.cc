@@ -9,6 +9,7 @@
 //   taus
 //     form "hessenberg", "tridiagonal" or "bidiagonal"
 //   apply_reflectors(graph, packed, taus, x, below, seq, name="") -> Tensor
+//   schur(graph, a, balanced, vectors, seq, name="") -> [t], with vectors [t, z]
 //   implicit_qr(graph, bidiagonal, operands, seq, name="") -> [values, *matrices]
 //     operands [d, e, *matrices]
 #include <stdexcept>
@@ -74,6 +75,11 @@ Tensor ApplyReflectors(Graph& graph, const Tensor& packed, const Tensor& taus, c
   return hlo::applyReflectors(graph, packed, taus, x, below, sequence, name);
 }
 
+std::vector<Tensor> Schur(Graph& graph, const Tensor& a, bool balanced, bool vectors, Sequence& sequence,
+                          const std::string& name) {
+  return hlo::schur(graph, a, balanced, vectors, sequence, name);
+}
+
 std::vector<Tensor> ImplicitQr(Graph& graph, bool bidiagonal, const std::vector<Tensor>& operands,
                                Sequence& sequence, const std::string& name) {
   if (operands.size() < 2) throw std::invalid_argument("the implicit QR algorithm needs two vectors");
@@ -96,6 +102,8 @@ void BindLinearAlgebra(nb::module_& module) {
              nb::arg("name") = "");
   module.def("apply_reflectors", ApplyReflectors, nb::arg("graph"), nb::arg("packed"), nb::arg("taus"),
              nb::arg("x"), nb::arg("below"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("schur", Schur, nb::arg("graph"), nb::arg("a"), nb::arg("balanced"), nb::arg("vectors"),
+             nb::arg("seq"), nb::arg("name") = "");
   module.def("implicit_qr", ImplicitQr, nb::arg("graph"), nb::arg("bidiagonal"), nb::arg("operands"),
              nb::arg("seq"), nb::arg("name") = "");
 }

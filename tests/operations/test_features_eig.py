@@ -9,7 +9,8 @@ import scipy.linalg
 from jax import lax
 from scipy.optimize import linear_sum_assignment
 
-from jax_ipu.integration import qr_algorithm
+from jax_ipu import estimate
+from jax_ipu.integration import native, qr_algorithm
 from support.modes import each_mode, run_ipu
 
 DTYPES = ("float32", "complex64", "float64", "complex128")
@@ -92,7 +93,9 @@ def eig_and_schur(a):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 3, 7, 7), (3, 50, 4, 4), (40, 40), (0, 4, 4)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (2, 2), (3, 3), (2, 3, 7, 7), (3, 50, 4, 4), (2, 16, 16), (2, 17, 17), (40, 40), (0, 4, 4)]
+)
 def test_random_matrices(shape, dtype):
     a = matrix(shape, dtype)
     (values, left, right), (t, z) = run(eig_and_schur, a)
@@ -201,9 +204,29 @@ def test_what_is_not_finite_gives_nan(dtype, bad):
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_what_does_not_converge_gives_nan(dtype, monkeypatch):
     monkeypatch.setattr(qr_algorithm, "_SWEEPS_PER_ROW", 0)
-    a = np.stack([matrix((8, 8), dtype), np.eye(8, dtype=dtype)])
+    n = native.MOST_SCHUR_ROWS + 1
+    a = np.stack([matrix((n, n), dtype), np.eye(n, dtype=dtype)])
     for result in jax.tree.leaves(run(lambda a: eig_and_schur(a), a)):
         assert np.isnan(result[0]).all() and np.isfinite(result[1]).all()
+
+
+@pytest.mark.parametrize("n", [2, native.MOST_SCHUR_ROWS])
+@pytest.mark.parametrize("function", [jnp.linalg.eigvals, lax.linalg.schur])
+def test_forms_of_small_matrices_are_one_operation(function, n):
+    """One vertex for each matrix, in one superstep, and no loop."""
+    result = estimate(function, jax.ShapeDtypeStruct((70, n, n), np.float32), target="ipu2")
+    (row,) = (row for row in result.operations if row.operation.endswith("schur"))
+    assert (row.executions, row.tiles, row.sync_cycles) == (1, 70, 126)
+    assert result.unknown_trip_counts == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_small_matrices_as_codelets(dtype):
+    a = matrix((9, 5, 5), dtype)
+    values, t, z = run_ipu(lambda a: (jnp.linalg.eigvals(a), *lax.linalg.schur(a)), [a], ("codelets", 8))
+    check_schur(a, t, z)
+    for got, want in zip(values, np.linalg.eigvals(a), strict=True):
+        assert distance(got, want) < 1000 * np.finfo(dtype).eps * np.abs(want).max()
 
 
 def test_gradients():

@@ -121,6 +121,11 @@ class Expansions {
                           poplar::program::Sequence& prog,
                           const poplar::DebugContext& debugContext) const = 0;
 
+  // `out` are T and, if there are two, Z. Vertices have whole matrices.
+  virtual void schur(poplar::Graph& graph, bool balanced, const poplar::Tensor& a,
+                     const std::vector<poplar::Tensor>& out, const Plan& plan,
+                     poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+
   // `starts`: one integer for each dimension, of one type.
   virtual void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
                             const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,

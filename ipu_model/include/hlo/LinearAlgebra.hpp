@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "hlo/SchurLimits.hpp"
 #include "hlo/TriangularOptions.hpp"
 #include "hlo/TwoSidedForm.hpp"
 #include "poplar/Graph.hpp"
@@ -70,6 +71,15 @@ std::vector<poplar::Tensor> bidiagonalQr(poplar::Graph& graph, const poplar::Ten
                                          const poplar::Tensor& e, const std::vector<poplar::Tensor>& rows,
                                          poplar::program::Sequence& prog,
                                          const poplar::DebugContext& debugContext = {});
+
+// The Schur form of small matrices a [..., n, n] of at most kMostSchurRows rows, f32, f64, c64 or c128, by
+// the QR algorithm: {T} or, with `vectors`, {T, Z} with a = Z T Z^-1. T is triangular; that of real matrices
+// has 2 x 2 blocks ((x, b), (c, x)), b c < 0, for pairs of eigenvalues. Z is unitary; with `balanced` it also
+// has the powers of two by which rows and columns are scaled first. NaN where a is not finite or the
+// algorithm does not converge.
+std::vector<poplar::Tensor> schur(poplar::Graph& graph, const poplar::Tensor& a, bool balanced, bool vectors,
+                                  poplar::program::Sequence& prog,
+                                  const poplar::DebugContext& debugContext = {});
 
 }  // namespace hlo
 

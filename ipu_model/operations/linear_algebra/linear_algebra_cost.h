@@ -37,6 +37,9 @@ double ReflectCycles(const TargetModel& target, DType type, bool contiguous, std
 // of a matrix by a rotation; of the bidiagonal form there are two rotations.
 double SweepCycles(const TargetModel& target, DType type, bool bidiagonal, std::int64_t elements);
 
+// The Schur form of one matrix [n, n] by one worker.
+double SchurCycles(DType type, std::int64_t n, bool vectors);
+
 // What the busiest worker gets of `items` that workers share in whole multiples of `grain`.
 std::int64_t WorkerShare(const TargetModel& target, std::int64_t items, std::int64_t grain);
 // The grain with which no two workers write to the same 64-bit word: of elements, and of columns of `rows`

@@ -75,15 +75,26 @@ def lower_implicit_qr(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return _ipu.implicit_qr(context.graph, bidiagonal, context.operands(op), context.sequence, context.name(op))
 
 
+def lower_schur(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The Schur form of small matrices, and its vectors if there are two results."""
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(result.dtype, result.shape, name) for result in op.results]
+    balanced, vectors = op.name == "ipu.balanced_schur", len(op.results) > 1
+    return _ipu.schur(context.graph, context.tensor(op.operands[0]), balanced, vectors, context.sequence, name)
+
+
 LOWERINGS = {
     "ipu.apply_reflectors": lower_apply_reflectors,
     "ipu.apply_reflectors_below": lower_apply_reflectors,
     "cholesky": lower_cholesky,
+    "ipu.balanced_schur": lower_schur,
     "ipu.bidiagonal": lower_two_sided,
     "ipu.bidiagonal_qr": lower_implicit_qr,
     "ipu.hessenberg": lower_two_sided,
     "ipu.lu_panel": lower_lu_panel,
     "ipu.qr_panel": lower_qr_panel,
+    "ipu.schur": lower_schur,
     "ipu.tridiagonal": lower_two_sided,
     "ipu.tridiagonal_qr": lower_implicit_qr,
     "triangular_solve": lower_triangular_solve,

@@ -103,12 +103,16 @@ def _map(op: Op, rewriter: Rewriter) -> list[Value]:
 _OWN_NAMES = {
     "ipu_apply_reflectors": "ipu.apply_reflectors",
     "ipu_apply_reflectors_below": "ipu.apply_reflectors_below",
+    "ipu_balanced_schur": "ipu.balanced_schur",
+    "ipu_balanced_schur_vectors": "ipu.balanced_schur",
     "ipu_bidiagonal": "ipu.bidiagonal",
     "ipu_bidiagonal_qr": "ipu.bidiagonal_qr",
     "ipu_hessenberg": "ipu.hessenberg",
     "ipu_lu_panel": "ipu.lu_panel",
     "ipu_python_callback": "ipu.callback",
     "ipu_qr_panel": "ipu.qr_panel",
+    "ipu_schur": "ipu.schur",
+    "ipu_schur_vectors": "ipu.schur",
     "ipu_tridiagonal": "ipu.tridiagonal",
     "ipu_tridiagonal_qr": "ipu.tridiagonal_qr",
 }
