@@ -153,7 +153,7 @@ def _create_options() -> dict[str, Any]:
     return options
 
 
-def _compile(program: bytes, program_format: str, options: bytes, target: str) -> _ipu.Executable:
+def _compile(program: bytes | memoryview, program_format: str, options: bytes, target: str) -> _ipu.Executable:
     """Compiles, and loads the compiler for the first program. The exit of the process cancels either."""
     from jax_ipu.compiler.progress import Progress
 
@@ -167,7 +167,7 @@ def _compile(program: bytes, program_format: str, options: bytes, target: str) -
         if config.report_folder():
             from jax_ipu.reports.automatic import observer
 
-            observe = observer(program, options, target)
+            observe = observer(bytes(program), options, target)
         return compiler.compile(program, program_format, options, target, observe)
 
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -380,10 +381,43 @@ class ProgramReader {
   std::vector<int> depths_;  // of nodes_
 };
 
+// Bytes that belong into what a writer writes, and may be many: they are copied once, into a string of the
+// size that it will have.
+class RawBytes {
+ public:
+  // As Writer::WriteBytes.
+  void Add(Writer* writer, const void* data, std::size_t size) {
+    writer->Write(size);
+    pieces_.push_back({writer->data().size(), {static_cast<const char*>(data), size}});
+    total_ += size;
+  }
+
+  std::string PutInto(const std::string& written) const {
+    std::string all;
+    all.reserve(written.size() + total_);
+    std::size_t begin = 0;
+    for (const Piece& piece : pieces_) {
+      all.append(written, begin, piece.position - begin).append(piece.bytes);
+      begin = piece.position;
+    }
+    all.append(written, begin, std::string::npos);
+    return all;
+  }
+
+ private:
+  struct Piece {
+    std::size_t position;
+    std::string_view bytes;
+  };
+  std::vector<Piece> pieces_;
+  std::size_t total_ = 0;
+};
+
 }  // namespace
 
 std::string SerialiseBody(const CompiledProgram& program) {
   Writer body;
+  RawBytes constants;
   body.Write(program.target.getTargetArchString());
   body.Write(program.target.getTilesPerIPU());
   FieldWriter{body}.Put(ChangesOf(program.target.model()));
@@ -395,7 +429,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(v.name);
     body.Write(v.mapping, v.num_elements);
     body.Write(v.constant != nullptr);
-    if (v.constant != nullptr) body.WriteBytes(v.constant->data(), v.constant->size());
+    if (v.constant != nullptr) constants.Add(&body, v.constant->data(), v.constant->size());
     body.Write(v.is_replica_index);
   }
   body.Write(program.streams.size());
@@ -446,7 +480,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
   }
   WriteReport(body, program.report);
   body.Write(program.host_nanoseconds);
-  return body.Take();
+  return constants.PutInto(body.data());
 }
 
 std::string SerialiseProgram(const CompiledProgram& program) { return Seal(kMagic, SerialiseBody(program)); }

@@ -70,7 +70,11 @@ def reported() -> Iterator[None]:
 @inside(reported)
 @inside(collector_paused)
 def compile(
-    program: bytes, format: str, options: bytes, target: str, observe: Callable[[Compilation], None] | None = None
+    program: bytes | memoryview,
+    format: str,
+    options: bytes,
+    target: str,
+    observe: Callable[[Compilation], None] | None = None,
 ) -> _ipu.Executable:
     """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
@@ -88,7 +92,7 @@ def compile(
         KeyboardInterrupt: Ctrl-C.
     """
     settings = compile_options(options)
-    parsed = (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
+    parsed = parse_hlo(bytes(program), format, options) if format in HLO_FORMATS else parse(program, format, options)
     ipu = parse_target(target)
     if settings.executable:
         return _loaded(settings.executable, parsed, f"{ipu.version}:{ipu.num_tiles}")
@@ -119,7 +123,7 @@ def compile(
         outputs=[_ipu.OutputSpec(**fields, **own) for fields, own in zip(signature.outputs(), outputs, strict=True)],
         main_program=0,
         communicates=compiled.communicates(0),
-        mlir=shown_program(module),
+        mlir=shown_program(module, parsed.constants),
         cost=_cost(module, compiled),
         memory=_memory(signature, compiled),
         host_callbacks=built.lowered.host_callbacks,
@@ -132,7 +136,7 @@ def compile(
         reuse_context(parsed, len(program))
     # Serialising copies the constants: the stages' own copies are freed first.
     del parsed, result, built, module, signature
-    return _ipu.Executable(poplar_executable=compiled.serialize(), **described)
+    return compiled.as_executable(**described)
 
 
 @inside(collector_paused)

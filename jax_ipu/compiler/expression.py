@@ -244,7 +244,7 @@ def emit_ops(builder: ScalarBuilder, ops: Sequence[Op]) -> None:
             if register is None:
                 literal = splat_of(operand)
                 assert literal is not None, f"{operand!r} is no input of the expression"
-                register = builder.constant(literal.dtype, literal.data)
+                register = builder.constant(literal.dtype, bytes(literal.data))
             inputs.append(register)
         registers[op.results[0]] = EMITTERS[op.name](builder, op, inputs)
 
@@ -292,7 +292,7 @@ def _register(builder: ScalarBuilder, value: Value, op: Op) -> int:
             f"the body of {op.name} at {source_line(op.location) or 'an unknown line'} uses a value computed outside"
             " of it, which is not supported on IPU; pass it in as a constant"
         )
-    return builder.constant(literal.dtype, literal.data)
+    return builder.constant(literal.dtype, bytes(literal.data))
 
 
 def single_op(block: Block) -> str | None:

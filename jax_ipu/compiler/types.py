@@ -148,11 +148,14 @@ def unpack_scalar(dtype: str, data: bytes) -> Any:
 
 
 class Literal:
-    """A compile-time constant. `data` holds one element if `splat`, otherwise all elements in row-major order."""
+    """A compile-time constant. `data` holds one element if `splat`, otherwise all elements in row-major order.
+
+    A large constant is a view of the program's own bytes.
+    """
 
     __slots__ = ("data", "dtype", "shape", "splat")
 
-    def __init__(self, dtype: str, shape: Shape, data: bytes, splat: bool) -> None:
+    def __init__(self, dtype: str, shape: Shape, data: bytes | memoryview, splat: bool) -> None:
         self.dtype = dtype
         self.shape = shape
         self.data = data
@@ -169,7 +172,7 @@ class Literal:
 
     def scalar(self) -> Any:
         """The value of a splat as a Python number."""
-        return unpack_scalar(self.dtype, self.data)
+        return unpack_scalar(self.dtype, bytes(self.data))
 
     def element(self) -> Any:
         """The value of a splat as a NumPy scalar of its type."""
@@ -182,7 +185,7 @@ class Literal:
     def reshaped(self, shape: Shape) -> Literal:
         return Literal(self.dtype, shape, self.data, self.splat)
 
-    def key(self) -> tuple[str, Shape, bytes, bool]:
+    def key(self) -> tuple[str, Shape, bytes | memoryview, bool]:
         return (self.dtype, self.shape, self.data, self.splat)
 
     def __repr__(self) -> str:

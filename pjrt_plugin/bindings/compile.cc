@@ -7,6 +7,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "bindings/bindings.h"
@@ -29,11 +30,6 @@ namespace {
 
 struct CompiledGraph {
   poplar::Executable executable;
-
-  nb::bytes Serialize() const {
-    const std::string data = ipu_model::SerialiseContent(executable);
-    return nb::bytes(data.data(), data.size());
-  }
 
   CostReport Cost() const {
     const ipu_model::Report& report = ipu_model::ReportOf(executable);
@@ -122,6 +118,26 @@ struct RunningCompilation {
   ~RunningCompilation() { RunningCompilations::Instance().Add(-1); }
 };
 
+// Memory of the caller as a memoryview, which cannot be read once this is gone.
+struct BorrowedBytes {
+  explicit BorrowedBytes(std::string_view bytes)
+      : view(nb::steal(PyMemoryView_FromMemory(const_cast<char*>(bytes.data()),
+                                               static_cast<Py_ssize_t>(bytes.size()), PyBUF_READ))) {
+    if (!view.is_valid()) throw nb::python_error();
+  }
+  BorrowedBytes(const BorrowedBytes&) = delete;
+  BorrowedBytes& operator=(const BorrowedBytes&) = delete;
+  ~BorrowedBytes() {
+    const nb::error_scope pending;
+    if (PyObject* done = PyObject_CallMethod(view.ptr(), "release", nullptr)) {
+      Py_DECREF(done);
+    } else {
+      PyErr_Clear();  // an array of its elements is alive, in a frame of an error
+    }
+  }
+  nb::object view;
+};
+
 // With the GIL held, calls the Python function that `find_function` returns. Returns the plain data of its
 // result.
 template <typename FindFunction>
@@ -136,8 +152,9 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
   // jaxlib's threads flush denormals to zero; constants of the program must not depend on the thread.
   const ipu_model::KeepDenormals keep;
   try {
+    const BorrowedBytes program(request.program);
     const nb::object result =
-        find_function()(nb::bytes(request.program.data(), request.program.size()), request.format,
+        find_function()(program.view, request.format,
                         nb::bytes(request.options.data(), request.options.size()), request.target);
     return nb::cast<const ExecutableHandle&>(result).executable;
   } catch (nb::python_error& error) {
@@ -278,7 +295,13 @@ void BindCompile(nb::module_& module) {
   BindIntegers(module);
   BindProfile(module);
   nb::class_<CompiledGraph>(module, "CompiledGraph")
-      .def("serialize", &CompiledGraph::Serialize)
+      .def(
+          "as_executable",
+          [](const CompiledGraph& self, const nb::kwargs& fields) {
+            return MakeExecutable(fields, ipu_model::SerialiseContent(self.executable));
+          },
+          nb::sig("def as_executable(self, **fields: object) -> Executable"),
+          "The Executable with this program and `fields`, without a copy of it in between.")
       .def("cost", &CompiledGraph::Cost)
       .def("memory", &CompiledGraph::Memory)
       .def(
@@ -317,10 +340,10 @@ void BindCompile(nb::module_& module) {
   module.def("run", &Run, nb::arg("executable"), nb::arg("arguments"), nb::arg("execution") = "fast");
   module.def("run_replicas", &RunReplicas, nb::arg("executable"), nb::arg("arguments"),
              nb::arg("execution") = "fast");
-  module.def(
-      "set_compiler", &SetCompiler, nb::arg("compiler"),
-      nb::sig("def set_compiler(compiler: collections.abc.Callable[[bytes, str, bytes, str], Executable]) "
-              "-> None"));
+  module.def("set_compiler", &SetCompiler, nb::arg("compiler"),
+             nb::sig("def set_compiler(compiler: collections.abc.Callable[[memoryview, str, bytes, str], "
+                     "Executable]) "
+                     "-> None"));
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true, nb::arg("monitored") = true, nb::arg("usage_folder") = "",

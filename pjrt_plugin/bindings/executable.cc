@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/bindings.h"
@@ -11,10 +12,10 @@
 #include "runtime/executable/executable_checks.h"
 
 namespace jax_ipu::bindings {
-namespace {
 
-ExecutableHandle MakeExecutable(const nb::kwargs& fields) {
+ExecutableHandle MakeExecutable(const nb::kwargs& fields, std::string poplar_executable) {
   auto executable = std::make_shared<Executable>(FromKeywords<Executable>(fields));
+  if (!poplar_executable.empty()) executable->poplar_executable = std::move(poplar_executable);
   const std::string problem = FindProblem(*executable);
   if (!problem.empty()) {
     throw Error(Code::kInvalidArgument,
@@ -22,6 +23,8 @@ ExecutableHandle MakeExecutable(const nb::kwargs& fields) {
   }
   return {std::move(executable)};
 }
+
+namespace {
 
 // (element type, shape) of every argument or result.
 template <typename Specs>

@@ -3,7 +3,9 @@
 #define JAX_IPU_BINDINGS_EXECUTABLE_HANDLE_H_
 
 #include <memory>
+#include <string>
 
+#include "bindings/bindings.h"
 #include "runtime/executable/executable.h"
 
 namespace jax_ipu::bindings {
@@ -12,6 +14,10 @@ namespace jax_ipu::bindings {
 struct ExecutableHandle {
   std::shared_ptr<const Executable> executable;
 };
+
+// The executable with the fields that the keywords name. `poplar_executable` takes the place of the field, if
+// it is not empty. Throws Error(kInvalidArgument) where they do not fit together.
+ExecutableHandle MakeExecutable(const nb::kwargs& fields, std::string poplar_executable = "");
 
 }  // namespace jax_ipu::bindings
 

@@ -47,15 +47,28 @@ void CheckCount(std::size_t count, std::size_t dims, const char* what) {
 
 namespace {
 
-Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, const nb::bytes& data,
+// A view of Python's memory, while this lives.
+struct Buffer {
+  explicit Buffer(const nb::handle& object) {
+    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view); }
+  Py_buffer view{};
+};
+
+Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, const nb::object& data,
                    const std::string& name) {
   const poplar::Type type = TypeNamed(dtype);
   std::size_t bytes = ipu_model::SizeOf(ipu_model::DTypeOf(type));
   for (std::size_t d : shape) bytes *= d;
-  if (bytes != data.size())
+  const Buffer buffer(data);
+  const auto size = static_cast<std::size_t>(buffer.view.len);
+  if (bytes != size)
     throw std::invalid_argument("constant '" + name + "' needs " + std::to_string(bytes) + " bytes, got " +
-                                std::to_string(data.size()));
-  return graph.addConstant(type, shape, static_cast<const void*>(data.c_str()), name);
+                                std::to_string(size));
+  return graph.addConstant(type, shape, static_cast<const void*>(buffer.view.buf), name);
 }
 
 std::vector<std::vector<std::pair<std::size_t, std::size_t>>> GetTileMapping(Graph& graph,
@@ -250,7 +263,9 @@ void BindGraph(nb::module_& module) {
             return graph.addVariable(TypeNamed(dtype), shape, name);
           },
           nb::arg("dtype"), nb::arg("shape"), nb::arg("name"))
-      .def("add_constant", &AddConstant, nb::arg("dtype"), nb::arg("shape"), nb::arg("data"), nb::arg("name"))
+      .def("add_constant", &AddConstant, nb::arg("dtype"), nb::arg("shape"), nb::arg("data"), nb::arg("name"),
+           nb::sig("def add_constant(self, dtype: str, shape: collections.abc.Sequence[int], "
+                   "data: bytes | memoryview, name: str) -> Tensor"))
       .def(
           "clone",
           [](Graph& graph, const Tensor& tensor, const std::string& name) {

@@ -65,7 +65,7 @@ std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, st
                 "No IPU compiler is registered in this process; load a serialised executable");
   }
   CompileRequest request;
-  request.program.assign(program.code, program.code_size);
+  request.program = {program.code, program.code_size};
   request.format.assign(program.format, program.format_size);
   request.options = options;
   request.target = target;

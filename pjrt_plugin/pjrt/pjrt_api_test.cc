@@ -54,8 +54,9 @@ class Client {
  public:
   explicit Client(int num_devices = 1) {
     SetEngineFactory(testing::CreateFakeEngine);
-    Registry::Get().SetCompiler(
-        [](const CompileRequest& request) { return testing::CompileFake(request.program, request.target); });
+    Registry::Get().SetCompiler([](const CompileRequest& request) {
+      return testing::CompileFake(std::string(request.program), request.target);
+    });
     DeviceConfig config;
     for (int i = 1; i < num_devices; ++i) config.device_ids.push_back(10 * i);
     Registry::Get().SetDeviceConfig(config);

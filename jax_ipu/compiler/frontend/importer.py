@@ -14,6 +14,7 @@ from jax_ipu.compiler import ffi_calls
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.frontend.attributes import BY_NAME, argument_attributes, entries_of, read
 from jax_ipu.compiler.frontend.donation import restore_attributes
+from jax_ipu.compiler.frontend.large_constants import LargeConstants
 from jax_ipu.compiler.frontend.literals import bytes_from_text, literal
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
@@ -123,7 +124,8 @@ def _own_name(name: str) -> str:
 class _Importer:
     """Copies MLIR into the IR. Tuples are flattened into operands, results and block arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: LargeConstants) -> None:
+        self.constants = constants.reader()
         self._types = _Types()
         self._values: dict[Any, Value] = {}
         self._tuples: dict[Any, list[Any]] = {}
@@ -204,7 +206,7 @@ class _Importer:
         if name == "constant":
             shape, dtype = result_types[0]
             try:
-                return {"value": literal(mlir_attrs["value"], shape, dtype)}
+                return {"value": self.constants.behind(literal(mlir_attrs["value"], shape, dtype))}
             except (RuntimeError, TypeError):
                 # MLIR's bindings have no class for dense attributes of complex numbers: read the assembly.
                 assembly = operation.get_asm()
@@ -257,15 +259,15 @@ def import_program(program: LegalProgram) -> Module:
             tensor is larger than the memory of any system (RESOURCE_EXHAUSTED), or the module is damaged
             (INVALID_ARGUMENT).
     """
-    module = _import_module(program.source)
+    module = _import_module(program.source, program.constants)
     if program.whole is not None:
         restore_attributes(module.main, program.whole)
     module.num_replicas, module.num_partitions = program.num_replicas, program.num_partitions
     return module
 
 
-def _import_module(source: mlir.Module) -> Module:
-    importer = _Importer()
+def _import_module(source: mlir.Module, constants: LargeConstants) -> Module:
+    importer = _Importer(constants)
     functions: dict[str, Function] = {}
     for view in source.body.operations:
         operation = view.operation
@@ -274,6 +276,7 @@ def _import_module(source: mlir.Module) -> Module:
             functions[function.name] = function
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
+    importer.constants.finish()
     given = source.operation.attributes
     attrs = {name: read(given, name) for name in given.keys()}
     imported = Module(str(attrs.get("sym_name", "main")), functions, attrs, source)

@@ -28,7 +28,7 @@ _DYNAMIC_OPS = frozenset(
 def legalize(program: LocalProgram) -> LegalProgram:
     """Rewrites the module of the program, in place where it can be; raises as `legalize_module`."""
     source = legalize_module(program.source)
-    return LegalProgram(source, program.whole, program.num_replicas, program.num_partitions)
+    return LegalProgram(source, program.whole, program.num_replicas, program.num_partitions, program.constants)
 
 
 def legalize_module(module: mlir.Module) -> mlir.Module:
@@ -56,6 +56,19 @@ def legalize_module(module: mlir.Module) -> mlir.Module:
         for _ in range(2):
             run_passes(module, "stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)")
     return module
+
+
+def computes_no_constants(module: mlir.Module, unusual: bool) -> bool:
+    """Whether `legalize_module` neither reads nor writes constants that stand for others.
+
+    Args:
+        module: for one IPU.
+        unusual: whether the values of those are none that an expansion of CHLO writes.
+    """
+    names = _op_names(module)
+    kept = ("stablehlo.", "func.", "builtin.", *(("chlo.",) if unusual else ()))
+    own = all(name.startswith(kept) or name == "sdy.mesh" for name in names)
+    return own and not names & (_DYNAMIC_OPS | QUANTIZED_OPS | {"chlo.scan"}) and not _has_dynamic_types(module)
 
 
 def _op_names(module: mlir.Module) -> set[str]:

@@ -35,7 +35,7 @@ def _parse_float(token: str, dtype: str) -> float:
 
 def literal(attr: Any, shape: Shape, dtype: str) -> Literal:
     """The value of a dense attribute of a tensor of `shape` with elements of `dtype`."""
-    if type(attr) in _DENSE:
+    if type(attr) in DENSE:
         splat = bool(attr.is_splat)
         try:
             array = np.asarray(attr)
@@ -55,4 +55,5 @@ def literal(attr: Any, shape: Shape, dtype: str) -> Literal:
     return Literal(dtype, shape, data, len(data) == SIZE[dtype])
 
 
-_DENSE = frozenset((mlir.DenseFPElementsAttr, mlir.DenseIntElementsAttr, mlir.DenseElementsAttr))
+# The classes of dense attributes.
+DENSE = frozenset((mlir.DenseFPElementsAttr, mlir.DenseIntElementsAttr, mlir.DenseElementsAttr))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 from jaxlib.mlir import ir as mlir
@@ -12,6 +13,8 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.frontend.attributes import read
 from jax_ipu.compiler.frontend.depth import check_text_depth
+from jax_ipu.compiler.frontend.large_constants import only_in_constants, set_aside
+from jax_ipu.compiler.frontend.legalize import computes_no_constants
 from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.frontend.quantized import load_quantized_types
 from jax_ipu.compiler.frontend.strings import check_names, may_be_bytes
@@ -34,11 +37,11 @@ _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 4, 5
 
 
 @staged("parse")
-def parse(program: bytes, program_format: str, options: bytes = b"") -> ParsedProgram:
+def parse(program: bytes | memoryview, program_format: str, options: bytes = b"") -> ParsedProgram:
     """Parses a StableHLO portable artifact, MLIR bytecode or MLIR text.
 
     Args:
-        program: the bytes of the program.
+        program: the bytes of the program, which must stay as long as it is compiled.
         program_format: "mlir".
         options: a serialised xla.CompileOptionsProto; its build options, where there are any, say how many replicas and
             partitions the program has, otherwise its own attributes do.
@@ -49,7 +52,20 @@ def parse(program: bytes, program_format: str, options: bytes = b"") -> ParsedPr
     """
     if program_format != "mlir":
         raise CompileError(f'program format "{program_format}" is not supported; use "mlir" or "hlo"', INVALID_ARGUMENT)
-    return parsed_program(parse_module(program), options)
+    found = set_aside(program)
+    if found is not None:
+        artifact, constants = found
+        parsed = parsed_program(parse_module(artifact), options)
+        module = parsed.source
+        stays = parsed.num_partitions == 1 and computes_no_constants(module, constants.are_unusual)
+        if stays and only_in_constants(module):
+            return replace(parsed, constants=constants)
+    return parsed_program(parse_module(bytes(program)), options)
+
+
+def whole_module(program: ParsedProgram) -> mlir.Module:
+    """The module of a program with all its constants."""
+    return parse_module(bytes(program.constants.artifact)) if program.constants else program.source
 
 
 def parsed_program(module: mlir.Module, options: bytes) -> ParsedProgram:

@@ -67,7 +67,7 @@ def partition(program: ParsedProgram) -> LocalProgram:
     """
     replicas, partitions = program.num_replicas, program.num_partitions
     if partitions == 1:
-        return LocalProgram(program.source, None, replicas, partitions)
+        return LocalProgram(program.source, None, replicas, partitions, program.constants)
     whole = WholeSignature(*signature_attributes(program.source))
     local = partition_module(program.source, program.options, partitions, replicas)
     return LocalProgram(local, whole, replicas, partitions)

@@ -5,17 +5,20 @@ Each stage hands its MLIR module on, and may rewrite it in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxlib.mlir import ir as mlir
+
+from jax_ipu.compiler.frontend.large_constants import LargeConstants
 
 
 @dataclass(frozen=True)
 class ParsedProgram:
     """The program as the client wrote it, for `num_replicas * num_partitions` IPUs.
 
-    `options` is the serialised xla.CompileOptionsProto that came with it.
+    `options` is the serialised xla.CompileOptionsProto that came with it. `constants` are those that stand-ins replace
+    in `source`.
     """
 
     source: mlir.Module
@@ -23,6 +26,7 @@ class ParsedProgram:
     options: bytes
     num_replicas: int
     num_partitions: int
+    constants: LargeConstants = field(default_factory=LargeConstants)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class LocalProgram:
     whole: WholeSignature | None
     num_replicas: int
     num_partitions: int
+    constants: LargeConstants = field(default_factory=LargeConstants)
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,4 @@ class LegalProgram:
     whole: WholeSignature | None
     num_replicas: int
     num_partitions: int
+    constants: LargeConstants = field(default_factory=LargeConstants)

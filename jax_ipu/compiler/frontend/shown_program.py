@@ -1,4 +1,7 @@
-"""The optimised program that PJRT shows: the legalised module, with all-reduces combined as the passes did."""
+"""The optimised program that PJRT shows: the legalised module, with all-reduces combined as the passes did.
+
+A call stands where a large constant is: programs are shown without them, as XLA prints them.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,22 @@ from typing import Any
 
 from jaxlib.mlir import ir as mlir
 
+from jax_ipu.compiler.frontend.depth import nested_ops
+from jax_ipu.compiler.frontend.large_constants import LargeConstants
 from jax_ipu.compiler.ir import Module
 
 _SHARDING = "sdy.sharding"
+# The target of the call that stands where a large constant is.
+ELIDED = "ipu_large_constant"
 
 
-def shown_program(module: Module) -> bytes:
+def shown_program(module: Module, constants: LargeConstants) -> bytes:
     """MLIR bytecode, with the names and source lines of the operations. Rewrites `module.source`.
 
-    Shardings of a program with a single partition are left out.
+    Shardings of a program with a single partition are left out, and the elements of large constants.
     """
     source = module.source
+    _elide_constants(source, constants)
     with source.context:
         for together in module.combined:
             _combine(together)
@@ -26,6 +34,24 @@ def shown_program(module: Module) -> bytes:
     buffer = io.BytesIO()
     source.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def _elide_constants(source: Any, constants: LargeConstants) -> None:
+    stand_ins = constants.reader()
+    for view in [op for op in nested_ops(source.operation) if op.operation.name == "stablehlo.constant"]:
+        operation = view.operation
+        if not stand_ins.is_large(operation):
+            continue
+        result = operation.results[0]
+        call = mlir.Operation.create(
+            "stablehlo.custom_call",
+            results=[result.type],
+            attributes={"call_target_name": mlir.StringAttr.get(ELIDED, source.context)},
+            loc=operation.location,
+            ip=mlir.InsertionPoint(operation),
+        )
+        result.replace_all_uses_with(call.results[0])
+        operation.erase()
 
 
 def _drop_shardings(source: Any) -> None:

@@ -11,10 +11,8 @@ from typing import Any
 from jaxlib.mlir import ir as mlir
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.frontend.bytecode import ALIGNED, MAGIC, STRINGS, read_number
 
-_MAGIC_BYTES = 4
-_STRING_SECTION = 0
-_ALIGNED = 0x80
 # MLIR prints bytes beyond ASCII as a backslash and two hexadecimal digits.
 _ESCAPED = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
 # A value follows "= "; other quoted texts are names, symbols or locations.
@@ -55,29 +53,21 @@ def _string_section(program: bytes) -> bytes:
 
     Raises IndexError where there are none.
     """
-    _, position = _varint(program, _MAGIC_BYTES)
+    _, position = read_number(program, len(MAGIC))
     position = program.find(b"\0", position) + 1
     while position:
         kind = program[position]
-        length, position = _varint(program, position + 1)
-        if kind & _ALIGNED:
-            alignment, position = _varint(program, position)
+        length, position = read_number(program, position + 1)
+        if kind & ALIGNED:
+            alignment, position = read_number(program, position)
             if not alignment:
                 raise IndexError
             position = -(-position // alignment) * alignment
-        if kind & ~_ALIGNED == _STRING_SECTION:
-            count, begin = _varint(program, position)
+        if kind & ~ALIGNED == STRINGS:
+            count, begin = read_number(program, position)
             for _ in range(count):
                 # Most lengths take one byte.
-                begin = begin + 1 if program[begin] & 1 else _varint(program, begin)[1]
+                begin = begin + 1 if program[begin] & 1 else read_number(program, begin)[1]
             return program[begin : position + length]
         position += length
     raise IndexError
-
-
-def _varint(program: bytes, position: int) -> tuple[int, int]:
-    """The number at `position`, whose trailing zero bits say how many bytes follow, and where it ends."""
-    first = program[position]
-    more = 8 if first == 0 else (first & -first).bit_length() - 1
-    number = int.from_bytes(program[position : position + more + 1], "little")
-    return number >> (more + 1 if first else 8), position + more + 1

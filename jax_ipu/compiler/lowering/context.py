@@ -140,7 +140,7 @@ class Context:
 
     def constant(self, literal: Literal, value: Value | None = None) -> _ipu.Tensor:
         if literal.splat and literal.data:
-            return broadcast(self.scalar_constant(literal.dtype, literal.data), literal.shape, ())
+            return broadcast(self.scalar_constant(literal.dtype, bytes(literal.data)), literal.shape, ())
         tensor = self.graph.add_constant(literal.dtype, literal.shape, literal.data, "constant")
         self.graph.map_linearly(tensor)
         return tensor

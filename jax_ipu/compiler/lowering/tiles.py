@@ -169,7 +169,7 @@ def _copy(context: Context, tensor: _ipu.Tensor, tiles: tuple[int, ...], name: s
 
 
 def _constant(context: Context, literal: Literal, tiles: tuple[int, ...], name: str) -> _ipu.Tensor:
-    data = literal.data * num_elements(literal.shape) if literal.splat else literal.data
+    data = bytes(literal.data) * num_elements(literal.shape) if literal.splat else literal.data
     tensor = context.graph.add_constant(literal.dtype, literal.shape, data, name)
     _ipu.map_to_tiles(context.graph, tensor, tiles)
     return tensor
@@ -180,7 +180,7 @@ def _replicated(context: Context, value: Value, tiles: tuple[int, ...], name: st
     shape = (len(tiles), *value.shape)
     if value.op is not None and value.op.name == "constant":
         literal: Literal = value.op.attrs["value"]
-        data = literal.data if literal.splat else literal.data * len(tiles)
+        data = literal.data if literal.splat else bytes(literal.data) * len(tiles)
         return _constant(context, Literal(literal.dtype, shape, data, literal.splat), tiles, name)
     return _copy(context, context.tensor(value).expand([0]).broadcast(len(tiles), 0), tiles, name)
 

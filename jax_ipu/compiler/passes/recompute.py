@@ -42,7 +42,7 @@ def _compare_results(block: Block) -> None:
         literal = splat_of(bound)
         if literal is None:
             continue
-        key = x, literal.data
+        key = x, bytes(literal.data)
         if op.name == "maximum":
             maxima.setdefault(key, op.result)
         elif op.attrs["comparison_direction"] == "GT" and not _is_total(op) and key in maxima:

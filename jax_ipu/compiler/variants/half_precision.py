@@ -68,7 +68,7 @@ def _halve_op(op: Op) -> None:
         _halve_block(region)
 
 
-def _as_half(data: bytes) -> bytes:
+def _as_half(data: bytes | memoryview) -> bytes:
     import numpy as np
 
     with np.errstate(over="ignore"):

@@ -11,6 +11,7 @@ from jaxlib.mlir.dialects import sdy
 from jax_ipu.compiler.frontend.attributes import main_operation
 from jax_ipu.compiler.frontend.depth import nested_ops
 from jax_ipu.compiler.frontend.legalize import legalize
+from jax_ipu.compiler.frontend.parse import whole_module
 from jax_ipu.compiler.frontend.partition import partition
 from jax_ipu.compiler.frontend.programs import LegalProgram, ParsedProgram
 from jax_ipu.compiler.types import Shape
@@ -41,7 +42,7 @@ def sharded(
     """
     if program.num_replicas > 1 or program.num_partitions not in (1, num_ipus):
         raise NotCut
-    source = program.source
+    source = whole_module(program)
     with source.context, mlir.Location.unknown():
         module = mlir.Module.parse(str(source.operation.get_asm(enable_debug_info=True)))
         main: Any = main_operation(module)

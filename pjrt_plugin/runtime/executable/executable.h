@@ -287,9 +287,11 @@ class Error : public std::runtime_error {
   Code code;
 };
 
-// What PJRT hands to the compiler. `options` is a serialised xla.CompileOptionsProto.
+// What PJRT hands to the compiler. `program` is the caller's memory, valid during the call: it may hold large
+// constants. `options` is a serialised xla.CompileOptionsProto.
 struct CompileRequest {
-  std::string program, format, options, target;
+  std::string_view program;
+  std::string format, options, target;
 };
 // Set by the plugin (calls a compile server) or the binding layer (calls Python). Called without the GIL, on
 // any thread; throws Error.

@@ -99,12 +99,14 @@ std::string CompileServer::Compile(const CompileRequest& request) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (owner_ != getpid()) Forget();
   if (!IsAlive()) Start();
-  std::string message;
-  for (const std::string* part : {&request.program, &request.format, &request.options, &request.target}) {
-    AppendString(message, *part);
+  // The program is sent from where it lies.
+  std::string size, rest;
+  AppendNumber(size, request.program.size());
+  for (const std::string* part : {&request.format, &request.options, &request.target}) {
+    AppendString(rest, *part);
   }
   Answer answer;
-  if (!Send(message) || !Receive(&answer)) {
+  if (!Send(size) || !Send(request.program) || !Send(rest) || !Receive(&answer)) {
     throw Error(Code::kInternal, "The compile server " + Stop() +
                                      " while it compiled this program; its messages are on stderr. The next "
                                      "compilation starts a new one.");
