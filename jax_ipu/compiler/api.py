@@ -102,7 +102,7 @@ def compile(
     if result.error is not None:
         raise result.error
     built = result.built
-    assert built is not None
+    assert built is not None and result.legal is not None
     module, signature, compiled = built.module, built.signature, built.compiled
     digest = hashlib.sha256(COMPILER_VERSION.encode())
     replication = f"{module.num_replicas}x{module.num_partitions}"
@@ -123,7 +123,7 @@ def compile(
         outputs=[_ipu.OutputSpec(**fields, **own) for fields, own in zip(signature.outputs(), outputs, strict=True)],
         main_program=0,
         communicates=compiled.communicates(0),
-        mlir=shown_program(module, parsed.constants),
+        mlir=shown_program(module, result.legal.constants),
         cost=_cost(module, compiled),
         memory=_memory(signature, compiled),
         host_callbacks=built.lowered.host_callbacks,

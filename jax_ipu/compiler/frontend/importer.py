@@ -125,7 +125,7 @@ class _Importer:
     """Copies MLIR into the IR. Tuples are flattened into operands, results and block arguments."""
 
     def __init__(self, constants: LargeConstants) -> None:
-        self.constants = constants.reader()
+        self.constants = constants
         self._types = _Types()
         self._values: dict[Any, Value] = {}
         self._tuples: dict[Any, list[Any]] = {}
@@ -276,7 +276,6 @@ def _import_module(source: mlir.Module, constants: LargeConstants) -> Module:
             functions[function.name] = function
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
-    importer.constants.finish()
     given = source.operation.attributes
     attrs = {name: read(given, name) for name in given.keys()}
     imported = Module(str(attrs.get("sym_name", "main")), functions, attrs, source)

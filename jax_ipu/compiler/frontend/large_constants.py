@@ -7,24 +7,29 @@ other constant of that type has. The importer reads the elements in the memory o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir as mlir
 
-from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.frontend import bytecode
 from jax_ipu.compiler.frontend.depth import nested_ops
 from jax_ipu.compiler.frontend.literals import DENSE, literal
-from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, numpy_dtype, type_text
+from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, numpy_dtype
 
 # Bytes from which a constant is large.
 LARGE = 1 << 14
-# Numbers of VHLO, which are stable: the attribute of a constant, the type of a tensor, element types. Sub-byte types,
-# booleans, f8 and complex numbers are left to MLIR.
+# The newest version of the encoding that is known.
+_VERSION = 6
+# Who writes VHLO, and its numbers, which are stable: the attribute of a constant, the type of a tensor, element types.
+# Sub-byte types, booleans, f8 and complex numbers are left to MLIR.
+_PRODUCER = b"StableHLO_v"
 _TENSOR_ATTRIBUTE, _TENSOR_TYPE = 15, 20
+# The number of constants in MLIR's own dialect, as operations have them that VHLO lacks.
+_DENSE_ATTRIBUTE = 17
 _ELEMENT_TYPES = {
     **{2: "bf16", 3: "f16", 4: "f32", 5: "f64"},
     **{11: "s8", 12: "s16", 13: "s32", 14: "s64", 16: "u8", 17: "u16", 18: "u32", 19: "u64"},
@@ -33,19 +38,23 @@ _FLOATS = ("bf16", "f16", "f32", "f64")
 _INTEGERS = tuple(dtype for dtype in _ELEMENT_TYPES.values() if dtype not in _FLOATS)
 
 _Type = tuple[Shape, str]
+_Key = tuple[Shape, str, bytes]
 
 
 @dataclass(frozen=True)
 class LargeConstants:
-    """Constants that stand-ins replace in a module, and the artifact that has them.
+    """Constants of an artifact that stand-ins replace in its module.
 
     Attributes:
-        artifact: the program, whose memory the constants are.
-        elements: (shape, element type, value of the stand-in) -> the elements.
+        elements: (shape, element type, value of the stand-in) -> the elements, in the memory of the artifact.
+        uses: how many operations each stand-in is the value of; the same at every stage, or the artifact is parsed
+            as it is.
+        parse_whole: parses the artifact without stand-ins.
     """
 
-    artifact: bytes | memoryview = b""
-    elements: dict[tuple[Shape, str, bytes], memoryview] = field(default_factory=dict)
+    elements: dict[_Key, memoryview] = field(default_factory=dict)
+    uses: Counter[_Key] = field(default_factory=Counter)
+    parse_whole: Callable[[], mlir.Module] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.elements)
@@ -55,50 +64,43 @@ class LargeConstants:
         """Whether no rule that expands an operation writes constants like the stand-ins."""
         return all(SIZE[dtype] > 2 for _, dtype, _ in self.elements)
 
-    def reader(self) -> Reader:
-        """For one import of the module."""
-        return Reader(self)
-
-
-class Reader:
-    """Finds what stands for a large constant."""
-
-    def __init__(self, constants: LargeConstants) -> None:
-        self._left = set(constants.elements)
-        self._elements = constants.elements
-
     def behind(self, literal: Literal) -> Literal:
         """The constant that `literal` stands for; `literal` itself where it is no stand-in."""
-        if not self._elements or not literal.splat:
-            return literal
-        key = (literal.shape, literal.dtype, bytes(literal.data))
-        data = self._elements.get(key)
-        if data is None:
-            return literal
-        self._left.discard(key)
-        return Literal(literal.dtype, literal.shape, data, False)
+        data = self.elements.get(_key(literal)) if self.elements and literal.splat else None
+        return literal if data is None else Literal(literal.dtype, literal.shape, data, False)
+
+    def stand_in(self, operation: Any) -> _Key | None:
+        """The stand-in that a constant operation has as its value."""
+        attribute = _large_attribute(operation)
+        if attribute is None or not attribute.is_splat or not self.elements:
+            return None
+        tensor: Any = attribute.type
+        key = _key(literal(attribute, tuple(tensor.shape), element_type(str(tensor.element_type))))
+        return key if key in self.elements else None
 
     def is_large(self, operation: Any) -> bool:
         """Whether the elements of a constant operation are many, or those of a stand-in."""
-        try:
-            attribute = operation.attributes["value"]
-        except (RuntimeError, TypeError):  # MLIR's bindings have no class for complex numbers
-            return False
-        if type(attribute) not in DENSE or len(attribute) * 8 < LARGE:
-            return False
-        if not attribute.is_splat:
-            return True
-        if not self._elements:
-            return False
-        tensor: Any = attribute.type
-        shape, dtype = tuple(tensor.shape), element_type(str(tensor.element_type))
-        return self.behind(literal(attribute, shape, dtype)).splat is False
+        attribute = _large_attribute(operation)
+        return attribute is not None and (not attribute.is_splat or self.stand_in(operation) is not None)
 
-    def finish(self) -> None:
-        """Raises CompileError (INVALID_ARGUMENT) where a constant is behind no literal, as in a damaged program."""
-        if self._left:
-            shape, dtype, _ = min(self._left)
-            raise CompileError(f"a constant of type {type_text(shape, dtype)} is in no operation", INVALID_ARGUMENT)
+    def uses_in(self, module: mlir.Module) -> Counter[_Key]:
+        """How many operations of a module each stand-in is the value of."""
+        roots = [op.operation for op in nested_ops(module.operation)]
+        found = [self.stand_in(op) for op in roots if op.name == "stablehlo.constant"]
+        return Counter(key for key in found if key is not None)
+
+
+def _key(literal: Literal) -> _Key:
+    return literal.shape, literal.dtype, bytes(literal.data)
+
+
+def _large_attribute(operation: Any) -> Any:
+    """The value of a constant operation, if its type is that of a large constant."""
+    try:
+        attribute = operation.attributes["value"]
+    except (RuntimeError, TypeError):  # MLIR's bindings have no class for complex numbers
+        return None
+    return attribute if type(attribute) in DENSE and len(attribute) * 8 >= LARGE else None
 
 
 def only_in_constants(module: mlir.Module) -> bool:
@@ -146,6 +148,9 @@ def set_aside(artifact: bytes | memoryview) -> tuple[bytes, LargeConstants] | No
 
 
 def _set_aside(view: memoryview) -> tuple[bytes, LargeConstants] | None:
+    version, begin = bytecode.read_number(view, len(bytecode.MAGIC))
+    if version > _VERSION or bytes(view[begin : begin + len(_PRODUCER)]) != _PRODUCER:
+        return None
     start, sections = bytecode.sections(view)
     by_id = {number: content for number, content in sections}
     if len(by_id) != len(sections) or not {bytecode.ATTRIBUTE_SIZES, bytecode.ATTRIBUTES} <= by_id.keys():
@@ -153,9 +158,17 @@ def _set_aside(view: memoryview) -> tuple[bytes, LargeConstants] | None:
     attributes, types = bytecode.entries(by_id[bytecode.ATTRIBUTE_SIZES], by_id[bytecode.ATTRIBUTES])
     if max((len(content) for _, content, _ in attributes), default=0) < LARGE:
         return None
+    # Those that are written as text are no values of VHLO's operations; where they could be, none of this holds.
+    if any(not custom and b"dense" in bytes(content) for _, content, custom in attributes):
+        return None
+    numbers = [bytecode.read_number(content, 0)[0] if custom and content else None for _, content, custom in attributes]
+    found = list(zip(attributes, numbers, strict=True))
+    vhlo = {entry[0] for entry, number in found if number == _TENSOR_ATTRIBUTE and len(entry[1]) >= LARGE}
+    if len(vhlo) != 1 or any(number == _DENSE_ATTRIBUTE and entry[0] not in vhlo for entry, number in found):
+        return None
     constants = _Constants([content for _, content, _ in types])
-    tensors = [constants.tensor(content) if custom else None for _, content, custom in attributes]
-    elements: dict[tuple[Shape, str, bytes], memoryview] = {}
+    tensors = [constants.tensor(content) if custom and group in vhlo else None for group, content, custom in attributes]
+    elements: dict[_Key, memoryview] = {}
     taken = {(*kind, bytes(data)) for tensor in tensors if tensor for _, kind, data in [tensor] if len(data) <= 8}
     for i, tensor in enumerate(tensors):
         if tensor is None:
@@ -165,6 +178,8 @@ def _set_aside(view: memoryview) -> tuple[bytes, LargeConstants] | None:
             continue
         stand_in = next((v for v in _values(kind[1]) if (*kind, v) not in taken), None)
         if stand_in is None:
+            if _is_repeated(data, SIZE[kind[1]]):
+                return None  # MLIR reads it as a splat, maybe of the value of a stand-in
             continue
         taken.add((*kind, stand_in))
         elements[*kind, stand_in] = data
@@ -180,7 +195,13 @@ def _set_aside(view: memoryview) -> tuple[bytes, LargeConstants] | None:
     for number, content in sections:
         content = memoryview(changed.get(number, content))
         parts += [bytes([number]), bytecode.number(len(content)), bytes(content)]
-    return b"".join(parts), LargeConstants(view, elements)
+    return b"".join(parts), LargeConstants(elements)
+
+
+def _is_repeated(data: memoryview, size: int) -> bool:
+    """Whether all elements are equal."""
+    elements = np.frombuffer(data, f"u{size}")
+    return bool((elements == elements[0]).all())
 
 
 def _values(dtype: str) -> Iterator[bytes]:
@@ -199,7 +220,10 @@ class _Constants:
         self._known: dict[int, _Type | None] = {}
 
     def tensor(self, entry: memoryview) -> tuple[bytes, _Type, memoryview] | None:
-        """The bytes before the length of the elements, the type, and the elements of a constant's attribute."""
+        """The bytes before the length of the elements, the type, and the elements of a constant's attribute.
+
+        None: it is another attribute, or of other elements. ValueError: it is not as expected.
+        """
         if len(entry) < 4:
             return None
         number, i = bytecode.read_number(entry, 0)
@@ -208,10 +232,10 @@ class _Constants:
         index, i = bytecode.read_number(entry, i)
         size, begin = bytecode.read_number(entry, i)
         kind = self._type(index)
-        if kind is None or begin + size != len(entry):
+        if kind is None:
             return None
-        if size not in (SIZE[kind[1]], SIZE[kind[1]] * math.prod(kind[0])):
-            return None
+        if begin + size != len(entry) or size not in (SIZE[kind[1]], SIZE[kind[1]] * math.prod(kind[0])):
+            raise ValueError
         return bytes(entry[:i]), kind, entry[begin:]
 
     def _type(self, index: int) -> _Type | None:
@@ -222,7 +246,7 @@ class _Constants:
     def _read_type(self, entry: memoryview) -> _Type | None:
         number, i = bytecode.read_number(entry, 0)
         if number != _TENSOR_TYPE:
-            return None
+            raise ValueError  # a type with an encoding, which is no part of the key
         rank, i = bytecode.read_number(entry, i)
         shape = []
         for _ in range(rank):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from jaxlib.mlir import ir as mlir
 
 from jax_ipu.compiler.frontend.depth import nested_ops
+from jax_ipu.compiler.frontend.large_constants import LargeConstants
 from jax_ipu.compiler.frontend.programs import LegalProgram, LocalProgram
 from jax_ipu.compiler.frontend.quantized import QUANTIZED_OPS, dequantize
 from jax_ipu.compiler.frontend.rewrite import run_passes
@@ -27,8 +28,11 @@ _DYNAMIC_OPS = frozenset(
 @staged("legalise")
 def legalize(program: LocalProgram) -> LegalProgram:
     """Rewrites the module of the program, in place where it can be; raises as `legalize_module`."""
-    source = legalize_module(program.source)
-    return LegalProgram(source, program.whole, program.num_replicas, program.num_partitions, program.constants)
+    source, constants = legalize_module(program.source), program.constants
+    if constants.parse_whole is not None and constants.uses_in(source) != constants.uses:
+        # A pass has written or removed a constant like a stand-in.
+        source, constants = legalize_module(constants.parse_whole()), LargeConstants()
+    return LegalProgram(source, program.whole, program.num_replicas, program.num_partitions, constants)
 
 
 def legalize_module(module: mlir.Module) -> mlir.Module:

@@ -52,20 +52,32 @@ def parse(program: bytes | memoryview, program_format: str, options: bytes = b""
     """
     if program_format != "mlir":
         raise CompileError(f'program format "{program_format}" is not supported; use "mlir" or "hlo"', INVALID_ARGUMENT)
+    return _with_stand_ins(program, options) or parsed_program(parse_module(bytes(program)), options)
+
+
+def _with_stand_ins(program: bytes | memoryview, options: bytes) -> ParsedProgram | None:
+    """The program without the elements of its large constants; None where that could change what it computes."""
     found = set_aside(program)
-    if found is not None:
-        artifact, constants = found
+    if found is None:
+        return None
+    artifact, constants = found
+    try:
         parsed = parsed_program(parse_module(artifact), options)
-        module = parsed.source
-        stays = parsed.num_partitions == 1 and computes_no_constants(module, constants.are_unusual)
-        if stays and only_in_constants(module):
-            return replace(parsed, constants=constants)
-    return parsed_program(parse_module(bytes(program)), options)
+    except CompileError:  # of the program, which says so when it is parsed as it is, or of what was made of it
+        return None
+    module = parsed.source
+    if parsed.num_partitions > 1 or not computes_no_constants(module, constants.are_unusual):
+        return None
+    uses = constants.uses_in(module)
+    if uses.keys() != constants.elements.keys() or not only_in_constants(module):
+        return None
+    constants = replace(constants, uses=uses, parse_whole=lambda: parse_module(bytes(program)))
+    return replace(parsed, constants=constants)
 
 
 def whole_module(program: ParsedProgram) -> mlir.Module:
     """The module of a program with all its constants."""
-    return parse_module(bytes(program.constants.artifact)) if program.constants else program.source
+    return program.source if program.constants.parse_whole is None else program.constants.parse_whole()
 
 
 def parsed_program(module: mlir.Module, options: bytes) -> ParsedProgram:

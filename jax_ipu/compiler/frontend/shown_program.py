@@ -37,10 +37,9 @@ def shown_program(module: Module, constants: LargeConstants) -> bytes:
 
 
 def _elide_constants(source: Any, constants: LargeConstants) -> None:
-    stand_ins = constants.reader()
     for view in [op for op in nested_ops(source.operation) if op.operation.name == "stablehlo.constant"]:
         operation = view.operation
-        if not stand_ins.is_large(operation):
+        if not constants.is_large(operation):
             continue
         result = operation.results[0]
         call = mlir.Operation.create(
