@@ -7,6 +7,7 @@ import pytest
 from jax_ipu import _ipu
 from jax_ipu.compiler import api, ir
 from jax_ipu.compiler.build import build
+from jax_ipu.compiler.frontend.large_constants import LargeConstants
 from jax_ipu.compiler.frontend.shown_program import shown_program
 from jax_ipu.compiler.lowering.program import lower
 from jax_ipu.compiler.passes import combine_collectives, dce, sum_collectives
@@ -47,7 +48,7 @@ def combined(body: str, signature: str) -> list[int]:
         assert seen.issuperset(op.operands)
         seen.update(op.results)
     counts = [len(op.operands) for op in module.main.block.ops if op.name == "all_reduce"]
-    shown = imported(shown_program(module))
+    shown = imported(shown_program(module, LargeConstants()))
     assert counts == [len(op.operands) for op in shown.main.block.ops if op.name == "all_reduce"]
     return counts
 

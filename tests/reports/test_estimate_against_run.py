@@ -80,7 +80,7 @@ def compiled():
     programs = []
 
     def record(program, *rest):
-        programs.append(program)
+        programs.append(bytes(program))  # a view of memory that lasts for the call
         return plugin._compile(program, *rest)
 
     _ipu.set_compiler(record)
