@@ -1,8 +1,8 @@
 """The last part of the message for a program that does not fit: changes that were compiled and fit.
 
 Each change alone: all tiles, half precision, activations computed again, another batch, several IPUs; their pairs where
-none of them is enough.
-What there was no time for, and what no compiler can try, is said to be untried, with a way to try it.
+none of them is enough. What there was no time for, and what no compiler can try, is said to be untried, with a way to
+try it.
 """
 
 from __future__ import annotations

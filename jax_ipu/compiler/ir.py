@@ -141,17 +141,17 @@ def body_of(call: Op) -> Block:
     return first.regions[0]
 
 
-def outside_operands(op: Op) -> set[Value]:
-    """The values that `op` reads, those that its regions take from outside among them."""
-    found = set(op.operands)
+def outside_operands(op: Op) -> list[Value]:
+    """The values that `op` reads, each once, those that its regions take from outside among them."""
+    found = dict.fromkeys(op.operands)
+    own: set[Value] = set()
     for region in op.regions:
-        own = set(region.args)
+        own.update(region.args)
         for inner in region.walk():
-            found.update(inner.operands)
+            found.update(dict.fromkeys(inner.operands))
             own.update(inner.results)
             own.update(a for nested in inner.regions for a in nested.args)
-        found -= own
-    return found
+    return [value for value in found if value not in own]
 
 
 class Block:
