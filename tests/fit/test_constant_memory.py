@@ -28,6 +28,15 @@ def numbers(dtype, mib={MIB}):
     row = np.arange((1 << 20) // np.dtype(dtype).itemsize).astype(dtype)
     return np.zeros((mib, len(row)), dtype) + row
 
+@jax.custom_vjp
+def captured(x):
+    return (jnp.asarray(constant) * x).sum()
+
+captured.defvjp(lambda x: (captured(x), None), lambda _, g: (g * jnp.asarray(constant).max(),))
+
+def in_a_loop(x):
+    return jax.lax.fori_loop(0, 3, lambda i, x: x + (jnp.asarray(constant)[i] * x).sum(), x)
+
 constant = {{constant}}
 with jax.default_device(jax.devices("ipu")[0]):
     jax.jit(lambda x: x + 1)(np.float32(1)).block_until_ready()
@@ -40,6 +49,15 @@ CASES = {
     "f32": (F32, SUM),
     "bf16": ("numbers(ml_dtypes.bfloat16)", SUM),
     "beside chlo": (F32, "lambda x: jax.lax.erf(jnp.asarray(constant) * x).sum()"),
+    "f16": ("numbers('f2')", SUM),
+    "int8": ("numbers('i1')", SUM),
+    "ones": (f"np.ones(({MIB}, 1 << 18), 'f4')", SUM),
+    "four constants": (
+        f"[numbers('f4', {MIB // 4}) + i for i in range(4)]",
+        "lambda x: sum((jnp.asarray(c) * x).sum() for c in constant)",
+    ),
+    "in a loop": (F32, "in_a_loop"),
+    "of a gradient": (F32, "jax.grad(captured)"),
 }
 
 
