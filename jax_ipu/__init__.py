@@ -3,8 +3,8 @@
 ``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no interface for: the configuration
 (:data:`config`), the transfer and run counters (:func:`counters`), what a function would cost on any IPU
 (:func:`estimate`, :func:`largest_batch`), a report on it for a browser (:func:`report`), the compiler's view of it
-(:mod:`jax_ipu.debug`), programs for the tiles (:mod:`jax_ipu.tile`), traces of what the IPUs did (:func:`trace`), and
-:class:`GraphCoreManager` for models of other frameworks.
+(:mod:`jax_ipu.debug`), programs that share an engine (:func:`link`), programs for the tiles (:mod:`jax_ipu.tile`),
+traces of what the IPUs did (:func:`trace`), and :class:`GraphCoreManager` for models of other frameworks.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jax_ipu.estimates import largest_batch as largest_batch
     from jax_ipu.graphcore_manager import GraphCoreManager as GraphCoreManager
     from jax_ipu.graphcore_manager import get_graphcore_manager as get_graphcore_manager
+    from jax_ipu.integration.link import link as link
     from jax_ipu.reports import Report as Report
     from jax_ipu.reports import ReportComparison as ReportComparison
     from jax_ipu.reports import report as report
@@ -46,6 +47,7 @@ __all__ = [
     "estimate",
     "get_graphcore_manager",
     "largest_batch",
+    "link",
     "report",
     "tile",
     "trace",
@@ -63,6 +65,7 @@ _LAZY = {
     "ReportComparison": ("jax_ipu.reports", "ReportComparison"),
     "report": ("jax_ipu.reports", "report"),
     "get_graphcore_manager": ("jax_ipu.graphcore_manager", "get_graphcore_manager"),
+    "link": ("jax_ipu.integration.link", "link"),
     "tile": ("jax_ipu.tile", ""),
     "trace": ("jax_ipu.traces", "trace"),
 }

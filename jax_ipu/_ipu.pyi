@@ -678,7 +678,7 @@ class Executable:
     A compiled program as plain data. Every field is a keyword argument; Error(INVALID_ARGUMENT) where they do not fit together.
     """
 
-    def __init__(self, *, name: str = '', fingerprint: str = '', target: str = '', num_replicas: int = 1, num_partitions: int = 1, inputs: _Sequence[InputSpec] = (), outputs: _Sequence[OutputSpec] = (), poplar_executable: bytes = b'', host_callbacks: _Sequence[HostCallbackSpec] = (), ffi_calls: _Sequence[FfiCallSpec] = (), main_program: int = 0, communicates: bool = False, mlir: bytes = b'', cost: CostReport = ..., memory: MemoryReport = ...) -> None: ...
+    def __init__(self, *, name: str = '', fingerprint: str = '', target: str = '', num_replicas: int = 1, num_partitions: int = 1, inputs: _Sequence[InputSpec] = (), outputs: _Sequence[OutputSpec] = (), poplar_executable: bytes = b'', host_callbacks: _Sequence[HostCallbackSpec] = (), ffi_calls: _Sequence[FfiCallSpec] = (), main_program: int = 0, communicates: bool = False, is_linked: bool = False, link_group: str = '', mlir: bytes = b'', cost: CostReport = ..., memory: MemoryReport = ...) -> None: ...
 
     @property
     def name(self) -> str: ...
@@ -715,6 +715,12 @@ class Executable:
 
     @property
     def communicates(self) -> bool: ...
+
+    @property
+    def is_linked(self) -> bool: ...
+
+    @property
+    def link_group(self) -> str: ...
 
     @property
     def mlir(self) -> bytes: ...
@@ -1745,10 +1751,108 @@ def set_origin(origin: int) -> None:
     Operations that this thread adds from now on are of this part of the source; 0 for none.
     """
 
+class ImageVariable:
+    """
+    The memory of an argument that stays in SRAM between runs of linked programs.
+    """
+
+    def __init__(self, *, bytes: int = 0, stream: str = '', write_program: int = -1, read_program: int = -1, swap_with: int = -1, swap_program: int = -1, title: str = '', title_of_result: str = '') -> None: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @bytes.setter
+    def bytes(self, value: int, /) -> None: ...
+
+    @property
+    def stream(self) -> str: ...
+
+    @stream.setter
+    def stream(self, value: str, /) -> None: ...
+
+    @property
+    def write_program(self) -> int: ...
+
+    @write_program.setter
+    def write_program(self, value: int, /) -> None: ...
+
+    @property
+    def read_program(self) -> int: ...
+
+    @read_program.setter
+    def read_program(self, value: int, /) -> None: ...
+
+    @property
+    def swap_with(self) -> int: ...
+
+    @swap_with.setter
+    def swap_with(self, value: int, /) -> None: ...
+
+    @property
+    def swap_program(self) -> int: ...
+
+    @swap_program.setter
+    def swap_program(self, value: int, /) -> None: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @title.setter
+    def title(self, value: str, /) -> None: ...
+
+    @property
+    def title_of_result(self) -> str: ...
+
+    @title_of_result.setter
+    def title_of_result(self, value: str, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class ImageEntry:
+    """One of several linked programs."""
+
+    def __init__(self, *, prefix: str = '', main_program: int = 0, variables: _Sequence[int] = ()) -> None: ...
+
+    @property
+    def prefix(self) -> str: ...
+
+    @prefix.setter
+    def prefix(self, value: str, /) -> None: ...
+
+    @property
+    def main_program(self) -> int: ...
+
+    @main_program.setter
+    def main_program(self, value: int, /) -> None: ...
+
+    @property
+    def variables(self) -> tuple[int, ...]: ...
+
+    @variables.setter
+    def variables(self, value: _Sequence[int], /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class LinkedProgram:
+    """Several programs with one engine."""
+
 class CompiledGraph:
     def as_executable(self, **fields: object) -> Executable:
         """
         The Executable with this program and `fields`, without a copy of it in between.
+        """
+
+    def as_linked_program(self, name: str, target: str, variables: _Sequence[ImageVariable], entries: _Sequence[ImageEntry]) -> LinkedProgram:
+        """
+        The programs of the graph, for the runtime: see jax_ipu/compiler/linking.py.
         """
 
     def cost(self) -> CostReport: ...
@@ -1775,7 +1879,7 @@ class TilePlanCache:
 
     def __len__(self) -> int: ...
 
-def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: TilePlanCache | None = None, poll: Callable[[int, int], None] | None = None) -> CompiledGraph:
+def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: TilePlanCache | None = None, poll: Callable[[int, int], None] | None = None, further_mains: _Sequence[int] = ()) -> CompiledGraph:
     """
     `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
     """
@@ -1803,9 +1907,14 @@ def run(executable: Executable, arguments: _Sequence[bytes], execution: str = 'f
 
 def run_replicas(executable: Executable, arguments: _Sequence[_Sequence[bytes]], execution: str = 'fast') -> list[list[bytes]]: ...
 
+def set_linker(linker: Callable[[list[tuple[bytes, str, bytes, tuple[int, ...]]], str], LinkedProgram]) -> None:
+    """
+    Sets the function that compiles programs which take each other's arrays as one.
+    """
+
 def set_compiler(compiler: Callable[[memoryview, str, bytes, str], Executable]) -> None: ...
 
-def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True, monitored: bool = True, usage_folder: str = '', synthetic_data: bool = False, trace_planes: str = 'custom') -> None: ...
+def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True, monitored: bool = True, usage_folder: str = '', synthetic_data: bool = False, link: bool = True, trace_planes: str = 'custom') -> None: ...
 
 def log_stage(message: str) -> None:
     """Writes a line at level DEBUG of POPLAR_LOG_LEVEL."""

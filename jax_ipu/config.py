@@ -171,6 +171,9 @@ class Config:
         0, _seed, "Seed of stochastic rounding, for values that repeat, on one host thread; 0: another in each process."
     )
     synthetic_data = _Option(False, _boolean, "Nothing crosses the host link, and values are meaningless.")
+    link = _Option(
+        True, _boolean, "Whether programs that take each other's arrays share an engine, where they fit together."
+    )
     report_dir = _Option("", str, "Folder for a report on every program that the process compiles; empty for none.")
     poplibs = _Option("", str, "A folder of tools/build_poplibs: operations come from Graphcore's PopLibs.")
     trace_planes = _Option(

@@ -28,6 +28,7 @@ from jax_ipu.integration import (
     interrupt,
     keras_trainer,
     linear_algebra,
+    link,
     memories,
     pallas,
     processes,
@@ -87,6 +88,7 @@ def initialize() -> None:
     interrupt.enable()
     keras_trainer.enable()
     linear_algebra.enable()
+    link.enable()
     memories.enable()
     pallas.enable()
     profiler.enable()
@@ -132,6 +134,7 @@ def _create_options() -> dict[str, Any]:
         monitored=bool(config.monitor),
         usage_folder=config.monitor if isinstance(config.monitor, str) else "",
         synthetic_data=config.synthetic_data,
+        link=config.link,
         trace_planes=config.trace_planes,
     )
     if isinstance(config.monitor, str) and not os.access(config.monitor, os.W_OK | os.X_OK):
@@ -146,6 +149,7 @@ def _create_options() -> dict[str, Any]:
             " have the right shapes and types, and meaningless values."
         )
     _ipu.set_compiler(_compile)
+    _ipu.set_linker(_link)
     options = processes.client_options(config.process_timeout)
     config.freeze()
     # Registered last, so called first: programs end before the connections with other processes are closed.
@@ -169,6 +173,21 @@ def _compile(program: bytes | memoryview, program_format: str, options: bytes, t
 
             observe = observer(bytes(program), options, target)
         return compiler.compile(program, program_format, options, target, observe)
+
+
+def _link(parts: list[tuple[bytes, str, bytes, tuple[int, ...]]], target: str) -> _ipu.LinkedProgram:
+    """Compiles programs as one, and says where they do not fit together; called on the device's thread."""
+    from jax_ipu.compiler import linking
+    from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
+
+    with _compilations:
+        try:
+            made = [linking.Part(code, form, config.compile_options(own), ids) for code, form, own, ids in parts]
+            return linking.link(made, target)
+        except CompileError as error:
+            if error.code == RESOURCE_EXHAUSTED:
+                logger.warning("%s", error)
+            raise
 
 
 class _Compilations:

@@ -108,11 +108,11 @@ void SetCancellation(poplar::Engine&, const std::atomic<bool>*, std::function<vo
 std::uint64_t LastRunCycles(const poplar::Engine&) { return 0; }
 void SetNameScope(poplar::program::Sequence&, const std::string&) {}
 
-const Report& ReportOf(const poplar::Executable&) {
+const Report& ReportOf(const poplar::Executable&, unsigned) {
   static const Report unknown;
   return unknown;
 }
-double HostNanoseconds(const poplar::Executable&) {
+double HostNanoseconds(const poplar::Executable&, unsigned) {
   return 1e9;
 }  // never short enough for the caller's thread
 
@@ -123,7 +123,7 @@ std::size_t TilePlanCache::size() const { return 0; }
 
 poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::vector<poplar::program::Program>& programs,
-                                const std::string& name, TilePlanCache* cache) {
+                                const std::string& name, TilePlanCache* cache, const std::vector<unsigned>&) {
   const auto progress = [cache](int done, int total) {
     if (cache->poll) cache->poll(static_cast<std::size_t>(done), static_cast<std::size_t>(total));
   };

@@ -43,7 +43,7 @@ poplar::Executable DeserialiseContent(std::string_view content, bool /*compile_c
 std::optional<ProgramInterface> InterfaceOf(const poplar::Executable&) { return std::nullopt; }
 
 std::vector<LoopRun> LastRunLoops(const poplar::Engine&) { return {}; }
-std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable&) {
+std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable&, unsigned) {
   return std::make_shared<NoTimeline>();
 }
 

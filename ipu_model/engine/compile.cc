@@ -32,7 +32,7 @@ double Bytes(const std::vector<View>& views) {
 
 // A rough model of one core-pair host: 10 GB/s of operand traffic, 200 GFLOP/s, 200 ns per operation. Only
 // good enough to tell short programs from long ones.
-double NanosecondsOf(const CompiledProgram& program) {
+double NanosecondsOf(const CompiledProgram& program, unsigned main) {
   constexpr double kNanosecondsPerByte = 0.1, kNanosecondsPerFlop = 1 / 200.0, kNanosecondsPerOperation = 200;
   std::unordered_map<const ProgramNode*, double> cost;
   const auto add = [&](const std::shared_ptr<const ProgramNode>& root) {
@@ -58,8 +58,8 @@ double NanosecondsOf(const CompiledProgram& program) {
   };
   for (const auto& function : program.functions) add(function);
   if (program.programs.empty()) return 0;
-  add(program.programs[0]);
-  return cost[program.programs[0].get()];
+  add(program.programs.at(main));
+  return cost[program.programs[main].get()];
 }
 
 // Drops variables that no program uses: they need no mapping and no memory.
@@ -123,12 +123,20 @@ void ResolveComputeSets(const poplar::Graph& graph, CompiledProgram* program) {
 
 // Of a program that does not fit, the executable has a report and a profile only if that is allowed.
 poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar::program::Program>& programs,
-                           const std::string& name, TilePlanCache* cache, bool allow_out_of_memory) {
+                           const std::string& name, TilePlanCache* cache, bool allow_out_of_memory,
+                           const std::vector<unsigned>& further_mains = {}) {
   const GraphImpl& impl = graph.impl();
   auto compiled = std::make_shared<CompiledProgram>(impl.target);
   if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
   compiled->host_handles = impl.host_handles;
   for (const poplar::program::Program& p : programs) compiled->programs.push_back(p.node());
+  for (const unsigned main : further_mains) {
+    if (main == 0 || main >= programs.size())
+      throw poplar::control_program_error("compileGraph: program " + std::to_string(main) +
+                                          " cannot be a further main program of " +
+                                          std::to_string(programs.size()));
+    compiled->further_mains.push_back({main, {}, 0});
+  }
   for (std::size_t i = 0; i < impl.host_handles.size(); ++i) {
     compiled->host_handles[i].program = static_cast<std::uint32_t>(compiled->programs.size());
     compiled->programs.push_back(impl.handle_programs[i].node());
@@ -149,7 +157,9 @@ poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar:
   DropUnused(compiled.get(), nodes);
   CheckProgram(*compiled);
   const bool detailed = cache != nullptr && cache->detailed();
-  compiled->report = Analyse(*compiled, cache, detailed ? &compiled->analysis : nullptr);
+  std::shared_ptr<DeviceAnalysis> analysis;
+  compiled->report = Analyse(*compiled, cache, &analysis);
+  if (detailed) compiled->analysis = analysis;
   LogReport(compiled->report, name);
   if (!compiled->report.out_of_memory.empty()) {
     if (allow_out_of_memory) return poplar::Executable(std::move(compiled));
@@ -157,7 +167,11 @@ poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar:
     Report report = std::move(compiled->report);
     throw OutOfMemory(message, std::move(report), std::move(compiled));
   }
-  compiled->host_nanoseconds = NanosecondsOf(*compiled);
+  compiled->host_nanoseconds = NanosecondsOf(*compiled, 0);
+  for (FurtherMain& main : compiled->further_mains) {
+    main.report = ReportOfMain(*compiled, main.program, analysis.get());
+    main.host_nanoseconds = NanosecondsOf(*compiled, main.program);
+  }
   return poplar::Executable(std::move(compiled));
 }
 
@@ -165,12 +179,20 @@ poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar:
 
 poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::vector<poplar::program::Program>& programs,
-                                const std::string& name, TilePlanCache* cache) {
-  return Compile(graph, programs, name, cache, false);
+                                const std::string& name, TilePlanCache* cache,
+                                const std::vector<unsigned>& further_mains) {
+  return Compile(graph, programs, name, cache, false, further_mains);
 }
 
-const Report& ReportOf(const poplar::Executable& executable) { return executable.program()->report; }
-double HostNanoseconds(const poplar::Executable& executable) {
+const Report& ReportOf(const poplar::Executable& executable, unsigned main) {
+  const Report* const report = executable.program()->report_of(main);
+  if (report != nullptr) return *report;
+  throw poplar::poplar_error("ReportOf: program " + std::to_string(main) + " is not a main program");
+}
+double HostNanoseconds(const poplar::Executable& executable, unsigned main) {
+  for (const FurtherMain& further : executable.program()->further_mains) {
+    if (further.program == main) return further.host_nanoseconds;
+  }
   return executable.program()->host_nanoseconds;
 }
 

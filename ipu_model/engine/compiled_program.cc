@@ -19,6 +19,14 @@ void CompiledProgram::Prepare() const {
   });
 }
 
+const Report* CompiledProgram::report_of(unsigned program) const {
+  if (program == 0) return &report;
+  for (const FurtherMain& main : further_mains) {
+    if (main.program == program) return &main.report;
+  }
+  return nullptr;
+}
+
 const Stream& CompiledProgram::StreamNamed(std::string_view name, std::uint32_t* index) const {
   for (std::uint32_t i = 0; i < streams.size(); ++i) {
     if (streams[i].name != name) continue;

@@ -18,6 +18,13 @@ namespace ipu_model {
 // Immutable after compilation or deserialisation; shared by all engines that run it.
 struct DeviceAnalysis;  // engine/device_report.h
 
+// A main program beside programs[0], and what is known of it.
+struct FurtherMain {
+  std::uint32_t program = 0;
+  Report report;
+  double host_nanoseconds = 0;
+};
+
 struct CompiledProgram {
   explicit CompiledProgram(const poplar::Target& t) : target(t) {}
 
@@ -38,9 +45,12 @@ struct CompiledProgram {
   // Rough run time of programs[0] on the fast engine. Bodies of loops with an unknown trip count are counted
   // once.
   double host_nanoseconds = 0;
+  std::vector<FurtherMain> further_mains;
   // What the report was made from, for ProfileOf; null unless the compilation was for one. Not stored.
   std::shared_ptr<DeviceAnalysis> analysis;
 
+  // Those of a main program; null for another.
+  const Report* report_of(unsigned program) const;
   // Calls Prepare of every operation. Only the first call, from any engine, has an effect.
   void Prepare() const;
   const Stream& StreamNamed(std::string_view name,

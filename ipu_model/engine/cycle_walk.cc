@@ -29,10 +29,10 @@ class CycleWalk {
     for (const ProgramNode* node : NodesOf(roots)) numbers_[node] = number++;
   }
 
-  void Run() {
+  void Run(unsigned main) {
     report_.clock_hz = target_.clock_hz;
     if (program_.programs.empty()) return;
-    report_.cycles = Walk(*program_.programs[0], 1);
+    report_.cycles = Walk(*program_.programs.at(main), 1);
     report_.unknown_trip_count = !report_.loops.empty();
   }
 
@@ -205,8 +205,8 @@ std::uint64_t LinkCycles(const CompiledProgram& program, std::uint32_t stream, s
 }
 
 void CountCycles(const CompiledProgram& program, const OperationUses* uses, Report* report,
-                 CycleObserver* observer) {
-  CycleWalk(program, uses, report, observer).Run();
+                 CycleObserver* observer, unsigned main) {
+  CycleWalk(program, uses, report, observer).Run(main);
 }
 
 }  // namespace ipu_model

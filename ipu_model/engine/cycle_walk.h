@@ -32,10 +32,10 @@ class CycleObserver {
 std::uint64_t LinkCycles(const CompiledProgram& program, std::uint32_t stream, std::uint64_t transfers,
                          std::uint64_t bytes);
 
-// Fills in what the report says of program 0. `uses` is null if nothing is planned: operations then have no
-// cycles. `observer` may be null.
+// Fills in what the report says of program `main`. `uses` is null if nothing is planned: operations then have
+// no cycles. `observer` may be null.
 void CountCycles(const CompiledProgram& program, const OperationUses* uses, Report* report,
-                 CycleObserver* observer = nullptr);
+                 CycleObserver* observer = nullptr, unsigned main = 0);
 
 }  // namespace ipu_model
 

@@ -81,13 +81,20 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache,
   }
 }
 
-std::vector<std::vector<SuperstepCost>> SuperstepsOf(const CompiledProgram& program) {
+Report ReportOfMain(const CompiledProgram& program, unsigned main, DeviceAnalysis* analysis) {
+  Report report;
+  CountCycles(program, &analysis->uses, &report, nullptr, main);
+  analysis->memory.Fill(analysis->uses, &report);
+  return report;
+}
+
+std::vector<std::vector<SuperstepCost>> SuperstepsOf(const CompiledProgram& program, unsigned main) {
   std::shared_ptr<DeviceAnalysis> analysis = program.analysis;
   if (!analysis) Analyse(program, nullptr, &analysis);
   SuperstepNotes notes;
   if (!analysis->planned) return {};
   Report report;
-  CountCycles(program, &analysis->uses, &report, &notes);
+  CountCycles(program, &analysis->uses, &report, &notes, main);
   return std::move(notes.found);
 }
 

@@ -29,10 +29,12 @@ struct DeviceAnalysis {
 // from; it refers to the program.
 Report Analyse(const CompiledProgram& program, TilePlanCache* cache = nullptr,
                std::shared_ptr<DeviceAnalysis>* analysis = nullptr);
+// The report of another main program than program 0, from the analysis of the whole.
+Report ReportOfMain(const CompiledProgram& program, unsigned main, DeviceAnalysis* analysis);
 
-// By operation of the report of program 0: its supersteps if it has several, else none; up to the last that
-// has. They are not stored with a program: it is analysed again unless it has its analysis.
-std::vector<std::vector<SuperstepCost>> SuperstepsOf(const CompiledProgram& program);
+// By operation of the report of a main program: its supersteps if it has several, else none; up to the last
+// that has. They are not stored with a program: it is analysed again unless it has its analysis.
+std::vector<std::vector<SuperstepCost>> SuperstepsOf(const CompiledProgram& program, unsigned main = 0);
 
 // The profile of program 0, from a detailed analysis of the program.
 Profile ProfileOfAnalysis(const CompiledProgram& program, DeviceAnalysis* analysis);

@@ -1,35 +1,41 @@
 #include "engine/executed_cycles.h"
 
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 namespace ipu_model {
 
-ExecutedCycles::ExecutedCycles(const CompiledProgram& program, const std::vector<const ProgramNode*>& loops)
-    : reported_(program.report.cycles.total()), loops_(loops.size()) {
-  if (program.report.loops.empty()) return;
-  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
-  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+ExecutedCycles::ExecutedCycles(std::shared_ptr<const CompiledProgram> program,
+                               const std::vector<const ProgramNode*>& loops)
+    : program_(std::move(program)), loops_(loops.size()) {
+  std::vector<unsigned> mains = {0};
+  for (const FurtherMain& main : program_->further_mains) mains.push_back(main.program);
+  const bool any = std::any_of(mains.begin(), mains.end(),
+                               [this](unsigned main) { return !program_->report_of(main)->loops.empty(); });
+  if (!any) return;
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program_->programs;
+  roots.insert(roots.end(), program_->functions.begin(), program_->functions.end());
   const std::vector<const ProgramNode*> nodes = NodesOf(roots);
-  std::unordered_map<const ProgramNode*, const LoopCost*> costs;
-  for (const LoopCost& cost : program.report.loops) costs[nodes.at(cost.node)] = &cost;
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    const auto cost = costs.find(loops[i]);
-    if (cost == costs.end()) continue;
-    loops_[i].condition = cost->second->condition.total();
-    loops_[i].body = cost->second->body.total();
-  }
-  for (const LoopCost& cost : program.report.loops) {
-    of_report_.emplace_back();
-    for (std::size_t i = 0; i < loops.size(); ++i) {
-      if (loops[i] == nodes[cost.node]) of_report_.back().push_back(i);
+  std::unordered_map<const ProgramNode*, std::vector<std::size_t>> indices;
+  for (std::size_t i = 0; i < loops.size(); ++i) indices[loops[i]].push_back(i);
+  for (const unsigned main : mains) {
+    for (const LoopCost& cost : program_->report_of(main)->loops) {
+      of_report_[main].push_back(indices[nodes.at(cost.node)]);
+      for (const std::size_t i : of_report_[main].back()) {
+        loops_[i].condition = cost.condition.total();
+        loops_[i].body = cost.body.total();
+      }
     }
   }
 }
 
-std::vector<LoopRun> ExecutedCycles::runs() const {
+std::vector<LoopRun> ExecutedCycles::runs(unsigned program) const {
   std::vector<LoopRun> runs;
-  for (const std::vector<std::size_t>& same_node : of_report_) {
+  const auto loops = of_report_.find(program);
+  if (loops == of_report_.end()) return runs;
+  for (const std::vector<std::size_t>& same_node : loops->second) {
     LoopRun& run = runs.emplace_back();
     for (const std::size_t i : same_node) {
       run.entries += loops_[i].entries;
@@ -44,7 +50,10 @@ void ExecutedCycles::Reset() {
   stamps_.clear();
 }
 
-std::uint64_t ExecutedCycles::total() const { return reported_ + OfLoops(); }
+std::uint64_t ExecutedCycles::total(unsigned program) const {
+  const Report* const report = program_->report_of(program);
+  return report == nullptr ? 0 : report->cycles.total() + OfLoops();
+}
 
 std::uint64_t ExecutedCycles::Read(const CycleStamp& stamp) {
   std::uint64_t cycles = stamp.cost().before + OfLoops();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace ipu_model {
 class ExecutedCycles : public CycleClock {
  public:
   // `loops` are RepeatWhileTrue and RepeatWhileFalse nodes. The engine refers to them by their index.
-  ExecutedCycles(const CompiledProgram& program, const std::vector<const ProgramNode*>& loops);
+  ExecutedCycles(std::shared_ptr<const CompiledProgram> program,
+                 const std::vector<const ProgramNode*>& loops);
 
   void Reset();
   // The loop starts. Its condition runs once more than its body.
@@ -28,26 +30,26 @@ class ExecutedCycles : public CycleClock {
   // What Enter and Trip count, for code that does it itself.
   std::uint64_t* entries(std::size_t loop) { return &loops_[loop].entries; }
   std::uint64_t* trips(std::size_t loop) { return &loops_[loop].trips; }
-  // Returns the cycles of the main program since Reset.
-  std::uint64_t total() const;
-  // Cycles of the main program from Reset to the stamp.
+  // Returns the cycles of the program since Reset, if it is a main program; otherwise 0.
+  std::uint64_t total(unsigned program) const;
+  // Cycles of the main program that runs from Reset to the stamp.
   std::uint64_t Read(const CycleStamp& stamp) override;
-  // What the loops did since Reset, in the order of Report::loops.
-  std::vector<LoopRun> runs() const;
+  // What the loops did since Reset, in the order of Report::loops of a main program.
+  std::vector<LoopRun> runs(unsigned program) const;
 
  private:
   struct Loop {
-    std::uint64_t condition = 0, body = 0;  // in cycles; 0 if the main program does not run this loop
+    std::uint64_t condition = 0, body = 0;  // in cycles; 0 if no main program runs this loop
     std::uint64_t entries = 0, trips = 0;
   };
   // What the loops add to the cycles of the report.
   std::uint64_t OfLoops() const;
 
-  std::uint64_t reported_;
+  std::shared_ptr<const CompiledProgram> program_;
   std::vector<Loop> loops_;
-  // For each of Report::loops, its indices in loops_: several if a function with the loop is called
-  // repeatedly.
-  std::vector<std::vector<std::size_t>> of_report_;
+  // By main program, for each of Report::loops, its indices in loops_: several if a function with the loop is
+  // called repeatedly.
+  std::unordered_map<unsigned, std::vector<std::vector<std::size_t>>> of_report_;
   std::unordered_map<const CycleStamp*, std::uint64_t> stamps_;  // how often each has run
 };
 

@@ -3,6 +3,8 @@
 #include "engine/executed_cycles.h"
 
 #include <cstdint>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "check.h"
@@ -10,6 +12,7 @@
 #include "engine/device_report.h"
 #include "engine/tile_engine.h"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Timeline.hpp"
 #include "poplar/Engine.hpp"
 #include "popops/ElementWise.hpp"
 #include "testing/toy_operations.h"
@@ -78,6 +81,63 @@ TEST(LoopsInLoopsAndFunctions) {
     const std::uint64_t inner = Add() + 4 * Add() + 5 * (Add() + Decision());
     const auto t = static_cast<std::uint64_t>(m);
     CHECK_EQ(CyclesOf(b, {m, 4}), inner + t * (Add() + inner) + (t + 1) * (Add() + Decision()));
+  }
+}
+
+// Two programs of one graph count the trips of their own loops, and come back from their stored form.
+TEST(EveryMainProgramHasItsCycles) {
+  poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+  const poplar::Tensor x = graph.addVariable(poplar::FLOAT, {64}, "x");
+  graph.setTileMapping(x, 1);
+  const std::int32_t one_value = 1, zero_value = 0;
+  const poplar::Tensor zero = graph.addConstant(poplar::INT, {}, &zero_value, "zero");
+  const poplar::Tensor one = graph.addConstant(poplar::INT, {}, &one_value, "one");
+  graph.setTileMapping(zero, 0);
+  graph.setTileMapping(one, 0);
+  const auto countdown = [&](const std::string& name, unsigned additions) {
+    const poplar::Tensor n = graph.addVariable(poplar::INT, {}, name);
+    graph.setTileMapping(n, 0);
+    const auto in = graph.addHostToDeviceFIFO(name, poplar::INT, 1);
+    Sequence condition, body;
+    const poplar::Tensor more = popops::gt(graph, n, zero, condition);
+    for (unsigned i = 0; i < additions; ++i) popops::addInPlace(graph, x, x, body);
+    popops::subInPlace(graph, n, one, body);
+    return Sequence({Copy(in, n), RepeatWhileTrue(condition, more, body)});
+  };
+  const std::vector<poplar::program::Program> programs = {countdown("a", 1), Sequence({Copy(x, x)}),
+                                                          countdown("b", 5)};
+  ipu_model::TilePlanCache plans;
+  CHECK_THROWS(poplar::poplar_error, ipu_model::CompileGraph(graph, programs, "two", &plans, {3}));
+  const poplar::Executable made = ipu_model::CompileGraph(graph, programs, "two", &plans, {2});
+  CHECK_THROWS(poplar::poplar_error, ipu_model::ReportOf(made, 1));
+  std::stringstream stored;
+  made.serialize(stored);
+  const poplar::Executable back = poplar::Executable::deserialize(stored);
+  for (const poplar::Executable& executable : {made, back}) {
+    for (const char* execution : {"fast", "tile"}) {
+      poplar::Engine engine(executable, {{"execution", execution}});
+      std::int32_t trips[] = {3, 7};
+      engine.load();
+      engine.connectStream("a", trips);
+      engine.connectStream("b", trips + 1);
+      for (const unsigned main : {2u, 0u, 2u}) {
+        const Report& report = ipu_model::ReportOf(executable, main);
+        CHECK_EQ(report.loops.size(), 1u);
+        const auto t = static_cast<std::uint64_t>(main == 0 ? 3 : 7);
+        engine.run(main);
+        CHECK_EQ(ipu_model::LastRunCycles(engine),
+                 (t + 1) * report.loops[0].condition.total() + t * report.loops[0].body.total());
+        const std::vector<ipu_model::LoopRun> loops = ipu_model::LastRunLoops(engine);
+        CHECK_EQ(loops.size(), 1u);
+        CHECK_EQ(loops.front().trips, t);
+      }
+      engine.run(1);
+      CHECK_EQ(ipu_model::LastRunCycles(engine), 0u);
+    }
+    CHECK(ipu_model::ReportOf(executable, 2).loops[0].body.total() >
+          ipu_model::ReportOf(executable, 0).loops[0].body.total());
+    CHECK_EQ(ipu_model::ReportOf(executable, 2).max_tile_bytes,
+             ipu_model::ReportOf(executable).max_tile_bytes);
   }
 }
 

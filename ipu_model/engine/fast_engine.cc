@@ -59,7 +59,7 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stre
                        bool streams_in_place)
     : program_(std::move(program)),
       plan_(MakeHostPlan(*program_, stream_memory_stays, streams_in_place)),
-      cycles_(*program_, plan_.code.loops),
+      cycles_(program_, plan_.code.loops),
       loop_limit_(plan_.code.loops, &cycles_),
       host_functions_(*program_),
       print_stream_(&std::cerr) {
@@ -455,7 +455,8 @@ void FastEngine::Run(unsigned program) {
   loop_limit_.Start();
   const CycleClock::Scope clock(&cycles_);
   Execute(program);
-  last_run_cycles_ = program == 0 ? cycles_.total() : 0;
+  last_run_ = program;
+  last_run_cycles_ = cycles_.total(program);
   if (moving_streams_) {
     for (const HostPlan::StreamUse& use : plan_.streams[program]) {
       StreamState& s = streams_[use.stream];

@@ -56,10 +56,10 @@ class FastEngine {
   void SetLoopLimit(double seconds) { loop_limit_.Set(seconds); }  // see LoopLimit::Set
   // `program` is one of the compiled program's. Throws RunCancelled.
   void Run(unsigned program);
-  // Returns the cycles of the last run if that was the main program; otherwise 0.
+  // Returns the cycles of the last run if that was a main program; otherwise 0.
   std::uint64_t last_run_cycles() const { return last_run_cycles_; }
   // What the loops of the last run did, in the order of Report::loops.
-  std::vector<LoopRun> last_run_loops() const { return cycles_.runs(); }
+  std::vector<LoopRun> last_run_loops() const { return cycles_.runs(last_run_); }
 
   std::size_t arena_bytes() const { return plan_.arena_bytes; }
   std::size_t state_bytes() const { return plan_.state_bytes; }
@@ -147,6 +147,7 @@ class FastEngine {
   ExecutedCycles cycles_;
   LoopLimit loop_limit_;
   HostFunctions host_functions_;
+  unsigned last_run_ = 0;
   std::uint64_t last_run_cycles_ = 0;
   std::vector<std::uint32_t> return_slots_;
   std::vector<StreamState> streams_;

@@ -480,6 +480,12 @@ std::string SerialiseBody(const CompiledProgram& program) {
   }
   WriteReport(body, program.report);
   body.Write(program.host_nanoseconds);
+  body.Write(program.further_mains.size());
+  for (const FurtherMain& main : program.further_mains) {
+    body.Write(main.program);
+    WriteReport(body, main.report);
+    body.Write(main.host_nanoseconds);
+  }
   return constants.PutInto(body.data());
 }
 
@@ -518,6 +524,14 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body, bo
     parts.HostHandles();
     program->report = ReadReport(reader);
     program->host_nanoseconds = reader.Read<double>();
+    for (std::size_t left = reader.ReadLength(); left > 0; --left) {
+      FurtherMain& main = program->further_mains.emplace_back();
+      main.program = reader.Read<std::uint32_t>();
+      if (main.program == 0 || main.program >= program->programs.size())
+        reader.Fail("a main program that there is not");
+      main.report = ReadReport(reader);
+      main.host_nanoseconds = reader.Read<double>();
+    }
     if (reader.remaining() != 0) reader.Fail("there is data after the end of the executable");
     CheckProgram(*program);
     return program;

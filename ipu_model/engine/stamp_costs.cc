@@ -97,10 +97,14 @@ void SetStampCosts(const CompiledProgram& program, const OperationUses& uses) {
     return dynamic_cast<const CycleStamp*>(node->operation.get()) != nullptr;
   });
   if (!any) return;
-  StampWalk walk;
-  Report report;
-  CountCycles(program, &uses, &report, &walk);
-  walk.Store();
+  std::vector<unsigned> mains = {0};
+  for (const FurtherMain& main : program.further_mains) mains.push_back(main.program);
+  for (const unsigned main : mains) {
+    StampWalk walk;
+    Report report;
+    CountCycles(program, &uses, &report, &walk, main);
+    walk.Store();
+  }
 }
 
 }  // namespace ipu_model

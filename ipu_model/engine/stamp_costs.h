@@ -6,8 +6,8 @@
 
 namespace ipu_model {
 
-// Sets the costs of the stamps in program 0 (CycleStamp::set_cost). Throws poplar::control_program_error for
-// a stamp whose cycles are not known: see hlo/CycleStamp.hpp.
+// Sets the costs of the stamps in the main programs (CycleStamp::set_cost). Throws
+// poplar::control_program_error for a stamp whose cycles are not known: see hlo/CycleStamp.hpp.
 void SetStampCosts(const CompiledProgram& program, const OperationUses& uses);
 
 }  // namespace ipu_model

@@ -92,7 +92,7 @@ class TileEngine::Implementation {
         storage_(program_->target.getNumTiles()),
         streams_(program_->streams.size()),
         loops_(LoopsOf(*program_)),
-        cycles_(*program_, loops_),
+        cycles_(program_, loops_),
         loop_limit_(loops_, &cycles_),
         host_functions_(*program_) {
     program_->Prepare();
@@ -159,10 +159,11 @@ class TileEngine::Implementation {
     loop_limit_.Start();
     const CycleClock::Scope clock(&cycles_);
     Run(*program_->programs.at(program));
-    last_run_cycles_ = program == 0 ? cycles_.total() : 0;
+    last_run_ = program;
+    last_run_cycles_ = cycles_.total(program);
   }
   std::uint64_t last_run_cycles() const { return last_run_cycles_; }
-  std::vector<LoopRun> last_run_loops() const { return cycles_.runs(); }
+  std::vector<LoopRun> last_run_loops() const { return cycles_.runs(last_run_); }
 
  private:
   void Run(const ProgramNode& node) {
@@ -585,6 +586,7 @@ class TileEngine::Implementation {
   ExecutedCycles cycles_;
   LoopLimit loop_limit_;
   HostFunctions host_functions_;
+  unsigned last_run_ = 0;
   std::uint64_t last_run_cycles_ = 0;
   std::unordered_map<const Operation*, std::unique_ptr<PlannedOperation>> operations_;
   std::unordered_map<const ProgramNode*, PlannedTensor> tensors_;

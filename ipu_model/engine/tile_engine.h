@@ -48,7 +48,7 @@ class TileEngine {
   // vertices of a superstep write one element, an element has no tile, or a vertex reaches outside its
   // tensor.
   void Run(unsigned program);
-  // Returns the cycles of the last run if that was the main program; otherwise 0.
+  // Returns the cycles of the last run if that was a main program; otherwise 0.
   std::uint64_t last_run_cycles() const;
   // What the loops of the last run did, in the order of Report::loops.
   std::vector<LoopRun> last_run_loops() const;

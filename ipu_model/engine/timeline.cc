@@ -29,7 +29,8 @@ std::uint64_t ShareOf(std::uint64_t total, std::uint64_t part, std::uint64_t who
 
 class ProgramTimeline : public Timeline {
  public:
-  explicit ProgramTimeline(std::shared_ptr<const CompiledProgram> program) : program_(std::move(program)) {
+  ProgramTimeline(std::shared_ptr<const CompiledProgram> program, unsigned main)
+      : program_(std::move(program)), main_(main) {
     std::vector<std::shared_ptr<const ProgramNode>> roots = program_->programs;
     roots.insert(roots.end(), program_->functions.begin(), program_->functions.end());
     const std::vector<const ProgramNode*> nodes = NodesOf(roots);
@@ -44,16 +45,16 @@ class ProgramTimeline : public Timeline {
       if (entry == kNone) entry = i;
     }
     decision_ = {0, 1, program_->target.model().sync_cycles};
-    if (!program_->programs.empty()) Number(*program_->programs[0]);
+    if (!program_->programs.empty()) Number(*program_->programs.at(main_));
     bytes_.resize(report().operations.size());
   }
 
-  const Report& report() const override { return program_->report; }
+  const Report& report() const override { return *program_->report_of(main_); }
   std::uint64_t bytes_accessed(std::size_t operation) const override { return bytes_.at(operation); }
 
   const std::vector<SuperstepCost>& supersteps(std::size_t operation) const override {
     static const std::vector<SuperstepCost> none;
-    std::call_once(has_supersteps_, [this] { supersteps_ = SuperstepsOf(*program_); });
+    std::call_once(has_supersteps_, [this] { supersteps_ = SuperstepsOf(*program_, main_); });
     return operation < supersteps_.size() ? supersteps_[operation] : none;
   }
 
@@ -61,7 +62,7 @@ class ProgramTimeline : public Timeline {
              const std::function<void(const Step&)>& visit) const override {
     if (program_->programs.empty()) return true;
     Walk walk(*this, loops, most_steps, most_steps_of_run, visit);
-    walk.Run(*program_->programs[0], 1);
+    walk.Run(*program_->programs.at(main_), 1);
     walk.Rest();
     return walk.complete();
   }
@@ -369,6 +370,7 @@ class ProgramTimeline : public Timeline {
   };
 
   const std::shared_ptr<const CompiledProgram> program_;
+  const unsigned main_;
   Cycles decision_;
   std::unordered_map<const ProgramNode*, Node> nodes_;
   std::unordered_map<const Operation*, std::size_t> rows_;
@@ -380,8 +382,8 @@ class ProgramTimeline : public Timeline {
 
 }  // namespace
 
-std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable& executable) {
-  return std::make_shared<ProgramTimeline>(executable.program());
+std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable& executable, unsigned main) {
+  return std::make_shared<ProgramTimeline>(executable.program(), main);
 }
 
 }  // namespace ipu_model

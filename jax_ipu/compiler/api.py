@@ -40,7 +40,7 @@ from jax_ipu.compiler.types import Shape
 from jax_ipu.names import nearest
 
 # Changes whenever the same program may compile to another executable.
-COMPILER_VERSION = "16"
+COMPILER_VERSION = "17"
 
 
 # The message of MLIR's bindings for a string that is not UTF-8.
@@ -123,6 +123,7 @@ def compile(
         outputs=[_ipu.OutputSpec(**fields, **own) for fields, own in zip(signature.outputs(), outputs, strict=True)],
         main_program=0,
         communicates=compiled.communicates(0),
+        link_group=settings.link,
         mlir=shown_program(module, result.legal.constants),
         cost=_cost(module, compiled),
         memory=_memory(signature, compiled),

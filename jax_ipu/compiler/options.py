@@ -39,6 +39,8 @@ class Options(NamedTuple):
     advice_seconds: float = 20.0
     # A folder of tools/build_poplibs: operations come from Graphcore's PopLibs where that has them.
     poplibs: str = ""
+    # Programs of one name share an engine when one takes arrays from the variables of the other: see linking.py.
+    link: str = ""
     executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
 
     def planning(self) -> dict[str, str]:
@@ -76,6 +78,7 @@ def compile_options(serialized: bytes) -> Options:
         _choice("partials_type", values.get("partials_type", defaults.partials_type), PARTIALS_TYPES),
         _seconds(values.get("advice_seconds", repr(defaults.advice_seconds))),
         values.get("poplibs", defaults.poplibs),
+        values.get("link", defaults.link),
         values.get("executable", defaults.executable),
     )
 

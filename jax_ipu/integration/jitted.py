@@ -28,7 +28,7 @@ def lowering_of(
 
     function: Any
     function, args, kwargs = _unbound(fun, args, kwargs)
-    if not _is_jitted(function):
+    if not is_jitted(function):
         function = jax.jit(function, donate_argnums=donate_argnums)
     if _is_pmapped(function):
         return function.lower(*args, **kwargs)._lowering
@@ -49,7 +49,7 @@ def _is_pmapped(function: Any) -> bool:
     return isinstance(function, types.FunctionType)
 
 
-def _is_jitted(function: Any) -> bool:
+def is_jitted(function: Any) -> bool:
     """Whether it is what ``jax.jit`` or a library returns for a function; other classes may have a method ``lower``."""
     if isinstance(function, types.MethodType):
         return False
@@ -62,11 +62,11 @@ def _unbound(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[A
     A method has the attribute ``lower`` of its function, which would not be given the object.
     """
     # equinox has classes of its own for both.
-    if hasattr(fun, "__self__") and _is_jitted(function := getattr(fun, "__func__", None)):
+    if hasattr(fun, "__self__") and is_jitted(function := getattr(fun, "__func__", None)):
         return function, (fun.__self__, *args), kwargs
     if _is_partial(fun):
         whole = _unbound(fun.func, (*fun.args, *args), {**fun.keywords, **kwargs})
-        if _is_jitted(whole[0]):
+        if is_jitted(whole[0]):
             return whole
     return fun, args, kwargs
 

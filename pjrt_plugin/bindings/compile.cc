@@ -23,6 +23,7 @@
 #include "runtime/device/device_engine.h"
 #include "runtime/device/run_once.h"
 #include "runtime/executable/executable.h"
+#include "runtime/executable/image.h"
 #include "runtime/process/registry.h"
 
 namespace jax_ipu::bindings {
@@ -76,7 +77,8 @@ struct CompiledGraph {
 
 CompiledGraph CompileGraph(const poplar::Graph& graph,
                            const std::vector<poplar::program::Sequence>& sequences, const std::string& name,
-                           ipu_model::TilePlanCache* plans, const nb::object& poll) {
+                           ipu_model::TilePlanCache* plans, const nb::object& poll,
+                           const std::vector<unsigned>& further_mains) {
   const std::vector<poplar::program::Program> programs(sequences.begin(), sequences.end());
   ipu_model::TilePlanCache own;
   if (plans == nullptr) plans = &own;
@@ -85,7 +87,7 @@ CompiledGraph CompileGraph(const poplar::Graph& graph,
     if (!poll.is_none()) poll(done, total);
   };
   try {
-    return {ipu_model::CompileGraph(graph, programs, name, plans)};
+    return {ipu_model::CompileGraph(graph, programs, name, plans, further_mains)};
   } catch (const ipu_model::OutOfMemory& error) {
     RaiseOutOfMemory(error);
   }
@@ -138,10 +140,9 @@ struct BorrowedBytes {
   nb::object view;
 };
 
-// With the GIL held, calls the Python function that `find_function` returns. Returns the plain data of its
-// result.
-template <typename FindFunction>
-std::shared_ptr<const Executable> CallPython(const CompileRequest& request, FindFunction find_function) {
+// Calls `f`, which calls the compiler, with the GIL held.
+template <typename F>
+auto InPython(F&& f) {
   if (!Py_IsInitialized())
     throw Error(
         Code::kFailedPrecondition,
@@ -152,11 +153,7 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
   // jaxlib's threads flush denormals to zero; constants of the program must not depend on the thread.
   const ipu_model::KeepDenormals keep;
   try {
-    const BorrowedBytes program(request.program);
-    const nb::object result =
-        find_function()(program.view, request.format,
-                        nb::bytes(request.options.data(), request.options.size()), request.target);
-    return nb::cast<const ExecutableHandle&>(result).executable;
+    return f();
   } catch (nb::python_error& error) {
     // Ctrl-C must end the caller, not become an error that the caller may handle: set the interrupt again, so
     // that the interpreter raises it.
@@ -170,8 +167,56 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
                   nb::cast<std::string>(nb::str(value)));
     throw Error(Code::kInternal, std::string("the compiler failed: ") + error.what());
   } catch (const nb::cast_error&) {
-    throw Error(Code::kInternal, "the compiler did not return a jax_ipu._ipu.Executable");
+    throw Error(Code::kInternal, "the compiler did not return what it compiled");
   }
+}
+
+// Calls the Python function that `find_function` returns. Returns the plain data of its result.
+template <typename FindFunction>
+std::shared_ptr<const Executable> CallPython(const CompileRequest& request, FindFunction find_function) {
+  return InPython([&] {
+    const BorrowedBytes program(request.program);
+    const nb::object result =
+        find_function()(program.view, request.format,
+                        nb::bytes(request.options.data(), request.options.size()), request.target);
+    return nb::cast<const ExecutableHandle&>(result).executable;
+  });
+}
+
+// What the Python class LinkedProgram holds.
+struct LinkedHandle {
+  LinkedProgram linked;
+};
+
+// Never released, as the compiler: see SetCompiler.
+void SetLinker(const nb::callable& function) {
+  PyObject* const linker = function.ptr();
+  Py_INCREF(linker);
+  Registry::Get().SetLinker([linker](const std::vector<LinkPart>& parts) {
+    return InPython([&] {
+      nb::list list;
+      for (const LinkPart& part : parts) {
+        const ProgramSource& source = *part.source;
+        list.append(nb::make_tuple(nb::bytes(source.program.data(), source.program.size()), source.format,
+                                   nb::bytes(source.options.data(), source.options.size()),
+                                   nb::tuple(nb::cast(part.variables))));
+      }
+      const nb::object result = nb::borrow(linker)(list, parts.at(0).source->target);
+      return nb::cast<const LinkedHandle&>(result).linked;
+    });
+  });
+}
+
+LinkedHandle AsLinkedProgram(const CompiledGraph& graph, const std::string& name, const std::string& target,
+                             const std::vector<ImageVariable>& variables,
+                             const std::vector<ImageEntry>& entries) {
+  auto executable = std::make_shared<Executable>();
+  executable->name = name;
+  executable->target = target;
+  executable->poplar_executable = ipu_model::SerialiseContent(graph.executable);
+  executable->memory = graph.Memory();
+  executable->is_linked = true;
+  return {{std::move(executable), {variables, entries}}};
 }
 
 // The compiler when set_compiler was not called, that is, for a client other than JAX.
@@ -255,7 +300,8 @@ void BindReport(nb::module_& module) {
 
 void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
                      const std::string& execution, bool use_model, bool monitored,
-                     const std::string& usage_folder, bool synthetic_data, const std::string& trace_planes) {
+                     const std::string& usage_folder, bool synthetic_data, bool link,
+                     const std::string& trace_planes) {
   DeviceConfig config;
   config.version = version;
   config.num_tiles = num_tiles;
@@ -265,6 +311,7 @@ void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::
   config.monitored = monitored;
   config.usage_folder = usage_folder;
   config.synthetic_data = synthetic_data;
+  config.link = link;
   config.trace_planes = trace_planes;
   Registry::Get().SetDeviceConfig(config);
 }
@@ -294,6 +341,10 @@ void BindCompile(nb::module_& module) {
   BindReport(module);
   BindIntegers(module);
   BindProfile(module);
+  BindFields<ImageVariable>(module, "ImageVariable",
+                            "The memory of an argument that stays in SRAM between runs of linked programs.");
+  BindFields<ImageEntry>(module, "ImageEntry", "One of several linked programs.");
+  nb::class_<LinkedHandle>(module, "LinkedProgram", "Several programs with one engine.");
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def(
           "as_executable",
@@ -302,6 +353,8 @@ void BindCompile(nb::module_& module) {
           },
           nb::sig("def as_executable(self, **fields: object) -> Executable"),
           "The Executable with this program and `fields`, without a copy of it in between.")
+      .def("as_linked_program", &AsLinkedProgram, nb::arg("name"), nb::arg("target"), nb::arg("variables"),
+           nb::arg("entries"), "The programs of the graph, for the runtime: see jax_ipu/compiler/linking.py.")
       .def("cost", &CompiledGraph::Cost)
       .def("memory", &CompiledGraph::Memory)
       .def(
@@ -325,9 +378,10 @@ void BindCompile(nb::module_& module) {
   module.def(
       "compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
       nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none(),
+      nb::arg("further_mains") = std::vector<unsigned>(),
       nb::sig("def compile_graph(graph: Graph, programs: collections.abc.Sequence[Sequence], name: str, "
               "plans: TilePlanCache | None = None, poll: collections.abc.Callable[[int, int], None] | None "
-              "= None) -> CompiledGraph"),
+              "= None, further_mains: collections.abc.Sequence[int] = ()) -> CompiledGraph"),
       "`poll` is called between operations, with how many are planned and how many there are. Raises "
       "OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.");
   nb::class_<Counters>(module, "Counters")
@@ -340,6 +394,10 @@ void BindCompile(nb::module_& module) {
   module.def("run", &Run, nb::arg("executable"), nb::arg("arguments"), nb::arg("execution") = "fast");
   module.def("run_replicas", &RunReplicas, nb::arg("executable"), nb::arg("arguments"),
              nb::arg("execution") = "fast");
+  module.def("set_linker", &SetLinker, nb::arg("linker"),
+             nb::sig("def set_linker(linker: collections.abc.Callable[[list[tuple[bytes, str, bytes, "
+                     "tuple[int, ...]]], str], LinkedProgram]) -> None"),
+             "Sets the function that compiles programs which take each other's arrays as one.");
   module.def("set_compiler", &SetCompiler, nb::arg("compiler"),
              nb::sig("def set_compiler(compiler: collections.abc.Callable[[memoryview, str, bytes, str], "
                      "Executable]) "
@@ -347,7 +405,7 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true, nb::arg("monitored") = true, nb::arg("usage_folder") = "",
-             nb::arg("synthetic_data") = false, nb::arg("trace_planes") = "custom");
+             nb::arg("synthetic_data") = false, nb::arg("link") = true, nb::arg("trace_planes") = "custom");
   module.def(
       "log_stage",
       [](const std::string& message) {

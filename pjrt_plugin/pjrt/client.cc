@@ -136,8 +136,9 @@ ClientState::ClientState(const DeviceConfig& config, Processes known)
     const bool here = is_here(description);
     std::shared_ptr<DeviceRuntime> runtime;
     if (here) {
-      runtime = std::make_shared<DeviceRuntime>(topology.config, GetEngineFactory(), pool, description->id,
-                                                only, Usage::Device(usage, place++));
+      runtime =
+          std::make_shared<DeviceRuntime>(topology.config, GetEngineFactory(), pool, description->id, only,
+                                          Usage::Device(usage, place++), Registry::Get().GetLinker());
       RegisterDevice(description->id, runtime);
       LogDevice(*description);
     }

@@ -56,6 +56,17 @@ std::shared_ptr<RemoteLaunch> Join(const ClientState& client, const Executable& 
                                         GetProcessTransport());
 }
 
+// Larger programs, which hold large constants, are not kept for a compilation together with others.
+constexpr std::size_t kLargestSource = std::size_t{16} << 20;
+
+std::shared_ptr<const ProgramSource> SourceOf(const PJRT_Program& program, std::string_view options,
+                                              const std::string& target) {
+  if (program.code_size > kLargestSource) return nullptr;
+  return std::make_shared<const ProgramSource>(ProgramSource{std::string(program.code, program.code_size),
+                                                             std::string(program.format, program.format_size),
+                                                             std::string(options), target});
+}
+
 std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, std::string_view options,
                                                  const std::string& target) {
   CheckStruct(program);
@@ -83,8 +94,11 @@ void ClientCompile(PJRT_Client_Compile_Args& args) {
   Log(LogModule::kGraph, LogLevel::kInfo,
       "the compilation of '" + executable->name + "' took " +
           std::to_string(counted.nanoseconds() / 1'000'000) + " ms");
-  args.executable =
-      Release(std::make_unique<PJRT_LoadedExecutable>(client, std::move(executable), std::move(options)));
+  std::shared_ptr<const ProgramSource> source;
+  if (client.topology.config.link || !executable->link_group.empty())
+    source = SourceOf(*args.program, options, TargetOf(client.topology.config));
+  args.executable = Release(std::make_unique<PJRT_LoadedExecutable>(client, std::move(executable),
+                                                                    std::move(options), std::move(source)));
 }
 
 // Compiles without a client: for a cache, or for another machine.
@@ -178,10 +192,12 @@ void InstallLoadedExecutable(PJRT_Api& api) {
 
 PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
                                              std::shared_ptr<const jax_ipu::Executable> compiled,
-                                             std::string options)
+                                             std::string options,
+                                             std::shared_ptr<const jax_ipu::ProgramSource> from)
     : client(owner.shared_from_this()),
       executable(std::move(compiled)),
       compile_options(std::move(options)),
+      source(std::move(from)),
       counted(client->usage) {
   using jax_ipu::Code;
   using jax_ipu::Error;
@@ -228,7 +244,7 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
       }
       if (!device->addressable()) continue;
       instances.push_back(
-          {client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, number)});
+          {client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, number, source)});
       device_pointers.push_back(device);
     }
   }
@@ -251,6 +267,6 @@ const std::vector<PJRT_LoadedExecutable::Instance>& PJRT_LoadedExecutable::Insta
   const std::lock_guard<std::mutex> lock(elsewhere_mutex_);
   std::vector<Instance>& own = elsewhere_[device];
   if (own.empty())
-    own.push_back({client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, 0u)});
+    own.push_back({client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, 0u, source)});
   return own;
 }

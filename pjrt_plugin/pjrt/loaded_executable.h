@@ -27,11 +27,13 @@ struct PJRT_LoadedExecutable {
   // Throws Error when the executable is for another target, the options ask for devices that do not exist, or
   // its replicas communicate between processes and one of them cannot.
   PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
-                        std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);
+                        std::shared_ptr<const jax_ipu::Executable> compiled, std::string options,
+                        std::shared_ptr<const jax_ipu::ProgramSource> source = nullptr);
 
   const std::shared_ptr<jax_ipu::pjrt::ClientState> client;
   const std::shared_ptr<const jax_ipu::Executable> executable;
-  const std::string compile_options;  // serialised xla.CompileOptionsProto
+  const std::string compile_options;                           // serialised xla.CompileOptionsProto
+  const std::shared_ptr<const jax_ipu::ProgramSource> source;  // null: it cannot be linked
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<Instance> instances;
   std::vector<PJRT_Device*> device_pointers;

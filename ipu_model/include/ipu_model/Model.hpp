@@ -154,8 +154,8 @@ void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
 // ---- Cycles of a run.
 // Poplar's equivalent: poplar::cycleCount around a program, or the execution profile of PopVision.
 
-// Tile clock cycles of the last run of program 0: its report's cycles, with the trips that loops really made;
-// If and Switch count their most expensive branch. 0 after a run of another program.
+// Tile clock cycles of the last run of a main program: its report's cycles, with the trips that loops really
+// made; If and Switch count their most expensive branch. 0 after a run of another program.
 std::uint64_t LastRunCycles(const poplar::Engine& engine);
 
 // Tile clock cycles of moving `bytes` bytes from IPU `from` to IPU `to` of the `ring` IPUs that IPU-Links
@@ -373,12 +373,13 @@ struct Report {
   }
 };
 
-// Valid as long as the executable or a copy of it.
-const Report& ReportOf(const poplar::Executable& executable);
+// Of a main program: of another than program 0, the cycles are its own. Valid as long as the executable or a
+// copy of it.
+const Report& ReportOf(const poplar::Executable& executable, unsigned main = 0);
 
-// Rough run time of program 0 on the host, in nanoseconds: only good enough to tell short programs from long
-// ones. Poplar's equivalent: none.
-double HostNanoseconds(const poplar::Executable& executable);
+// Rough run time of a main program on the host, in nanoseconds: only good enough to tell short programs from
+// long ones. Poplar's equivalent: none.
+double HostNanoseconds(const poplar::Executable& executable, unsigned main = 0);
 
 // ---- Compilations that share plans.
 
@@ -417,10 +418,12 @@ struct OutOfMemory : poplar::graph_memory_allocation_error {
 };
 
 // poplar::compileGraph with a name for messages and shared plans (`cache` is not null). Throws OutOfMemory,
-// and the exceptions of compileGraph.
+// and the exceptions of compileGraph. `further_mains`: the programs beside program 0 whose cycles are
+// counted.
 poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::vector<poplar::program::Program>& programs,
-                                const std::string& name, TilePlanCache* cache);
+                                const std::string& name, TilePlanCache* cache,
+                                const std::vector<unsigned>& further_mains = {});
 
 // ---- Tensors.
 

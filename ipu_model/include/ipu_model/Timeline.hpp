@@ -34,8 +34,8 @@ struct SuperstepCost {
 // Of the last run, which was one of program 0: an entry for each of Report::loops.
 std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine);
 
-// The steps of a run of program 0. Conditionals have their most expensive branch, as in the report, whichever
-// was taken. Immutable and thread safe.
+// The steps of a run of a main program. Conditionals have their most expensive branch, as in the report,
+// whichever was taken. Immutable and thread safe.
 class Timeline {
  public:
   enum class Kind {
@@ -78,7 +78,7 @@ class Timeline {
   virtual const std::vector<SuperstepCost>& supersteps(std::size_t operation) const = 0;
 };
 
-std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable& executable);
+std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable& executable, unsigned main = 0);
 
 }  // namespace ipu_model
 

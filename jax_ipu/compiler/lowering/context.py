@@ -51,6 +51,7 @@ class Context:
         "remote_buffers",
         "result_names",
         "sequence",
+        "stream_prefix",
         "strided_only",
         "tensors",
     )
@@ -76,6 +77,8 @@ class Context:
         self.num_partitions = num_partitions
         self.num_replicas = num_replicas
         self.sequence = _ipu.Sequence("main")
+        # Of the names of its streams, where several programs share a graph.
+        self.stream_prefix = ""
         self.tensors: dict[Value, _ipu.Tensor] = {}
         self.mapping = mapping
         # The state of "ipu.random_bits"; each run of the program starts with a new one.
@@ -202,7 +205,10 @@ class Context:
     def start_random_state(self) -> None:
         """Adds the state of the ops "ipu.random_bits", u64[2]: key and counter, from the runtime's stream "seed"."""
         self.random_state = self.variable("u64", (2,), "random state")
-        self.sequence.stream_in(self.graph.add_host_to_device_fifo("seed", "u64", 2), self.random_state, "seed")
+        self.sequence.stream_in(self._seed_stream(), self.random_state, "seed")
+
+    def _seed_stream(self) -> _ipu.DataStream:
+        return self.graph.add_host_to_device_fifo(f"{self.stream_prefix}seed", "u64", 2)
 
     # Programs -----------------------------------------------------------------------------------------------------
 

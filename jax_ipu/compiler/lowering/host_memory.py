@@ -28,7 +28,8 @@ def input_stream(context: Context, argument: Argument) -> _ipu.DataStream:
     stream = context.input_streams.get(argument.index)
     if stream is None:
         value = argument.value
-        stream = context.graph.add_host_to_device_fifo(f"in{argument.index}", value.dtype, num_elements(value.shape))
+        name = f"{context.stream_prefix}in{argument.index}"
+        stream = context.graph.add_host_to_device_fifo(name, value.dtype, num_elements(value.shape))
         context.input_streams[argument.index] = stream
     return stream
 
@@ -90,7 +91,8 @@ def _num_rows(value: Value) -> int:
 
 def write_result(context: Context, value: Value, position: int) -> None:
     """Streams `value` out, which is the result of this position."""
-    stream = context.graph.add_device_to_host_fifo(f"out{position}", value.dtype, num_elements(value.shape))
+    name = f"{context.stream_prefix}out{position}"
+    stream = context.graph.add_device_to_host_fifo(name, value.dtype, num_elements(value.shape))
     context.sequence.stream_out(context.tensor(value), stream, context.result_names[position])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jax_ipu import _ipu
@@ -78,6 +79,83 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         CompileError: an op has no lowering (UNIMPLEMENTED).
         capacity.TooLarge: one op alone needs more memory than there is (RESOURCE_EXHAUSTED).
     """
+    graph = _ipu.Graph(target, program.module.num_replicas * program.module.num_partitions)
+    return lower_into(SharedGraph(graph), program, target, settings, keep)
+
+
+class SharedGraph:
+    """A graph to which programs are added, one after the other, and the variables that they share.
+
+    Attributes:
+        graph: the graph.
+        programs: the programs of all that was added.
+        variables: the variables in which arguments stay between calls, by their number.
+        common: numbers of the variables that several programs use.
+        transfers: number of a variable -> its write program, its read program or -1, and its stream.
+        swaps: number of a variable -> the first one of its type, and the program that swaps the two.
+    """
+
+    def __init__(self, graph: _ipu.Graph, common: frozenset[int] = frozenset()) -> None:
+        self.graph = graph
+        self.common = common
+        self.programs: list[_ipu.Sequence] = []
+        self.variables: dict[int, _ipu.Tensor] = {}
+        self.transfers: dict[int, tuple[int, int, str]] = {}
+        self.swaps: dict[int, tuple[int, int]] = {}
+
+    def add_variable(self, number: int, tensor: _ipu.Tensor, name: str, stream: str, resident: bool) -> None:
+        """Adds a variable, with the programs that move it from and to the host."""
+        count = num_elements(tensor.shape)
+        write = _ipu.Sequence(f"write {name}")
+        write.stream_in(self.graph.add_host_to_device_fifo(stream, tensor.dtype, count), tensor, name)
+        self.variables[number] = tensor
+        self.transfers[number] = (len(self.programs), -1, stream)
+        self.programs.append(write)
+        if resident or number in self.common:
+            read = _ipu.Sequence(f"read {name}")
+            read.stream_out(tensor, self.graph.add_device_to_host_fifo(f"{stream}.out", tensor.dtype, count), name)
+            self.transfers[number] = (len(self.programs) - 1, len(self.programs), stream)
+            self.programs.append(read)
+
+    def add_swaps(self, pairs: dict[int, int]) -> None:
+        """Adds the programs that swap a variable with the first one of its type; each variable has one first."""
+        firsts = {first for first, _ in self.swaps.values()}
+        asides: dict[int, _ipu.Tensor] = {}
+        for number, first in pairs.items():
+            if number in self.swaps or number in firsts or first in self.swaps or number == first:
+                continue
+            state = self.variables[first]
+            if first not in asides:
+                asides[first] = self.graph.clone(state, "state aside")
+                firsts.add(first)
+            self.swaps[number] = (first, len(self.programs))
+            self.programs.append(_swap(state, self.variables[number], asides[first]))
+
+
+def lower_into(
+    shared: SharedGraph,
+    program: MappedProgram,
+    target: _ipu.Target,
+    settings: Options,
+    keep: bool = True,
+    prefix: str = "",
+    numbers: Sequence[int] | None = None,
+) -> LoweredProgram:
+    """Adds the operations of the program to a graph that may have other programs.
+
+    Args:
+        shared: the graph, and what its programs share.
+        program, target, settings, keep: as for `lower`.
+        prefix: of the names of the program's streams.
+        numbers: of each argument, the number of its variable; an argument whose number has a variable already uses
+            that. None: the position of each argument.
+
+    Returns:
+        The program. Its list of programs is that of all programs in the graph.
+
+    Raises:
+        As `lower`.
+    """
     module, signature = program.module, program.signature
     block = module.main.block
     check_supported(block)
@@ -87,8 +165,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     poplibs = PopLibs(settings.poplibs) if settings.poplibs else None
     lowerings, creators = (poplibs.lowerings(), poplibs.creators()) if poplibs else (LOWERINGS, CREATORS)
 
-    def context_for(mapping: MappingPlan) -> Context:
-        graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
+    def context_for(graph: _ipu.Graph, mapping: MappingPlan) -> Context:
         replicas = module.num_partitions, module.num_replicas
         planning = settings.planning()
         made = Context(graph, lowerings, creators, mapping, planning, plans, *replicas, target.num_tiles)
@@ -96,18 +173,21 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         return made
 
     def trial() -> Context:
-        return context_for(MappingPlan({}, {}, {}, {}, []))
+        graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
+        return context_for(graph, MappingPlan({}, {}, {}, {}, []))
 
     rivals.settle(program.mapping, target, trial)
     spread.settle(program.mapping, trial)
     if poplibs:
         poplibs.choices.clear()  # those of trials
-    context = context_for(program.mapping)
-    graph = context.graph
+    graph, programs = shared.graph, shared.programs
+    context = context_for(graph, program.mapping)
+    context.stream_prefix = prefix
     if any(op.name == "ipu.random_bits" for op in block.walk()):
         context.start_random_state()
-    programs = [context.sequence]
-    state_programs: dict[int, tuple[int, int]] = {}
+    programs.append(context.sequence)
+    numbers = range(len(signature.arguments)) if numbers is None else numbers
+    in_variables: list[int] = []
     for argument in signature.arguments:
         value, i = argument.value, argument.index
         context.arguments[i] = argument
@@ -115,25 +195,21 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
             if num_elements(value.shape) == 0:
                 context.tensors[value] = context.variable(value.dtype, value.shape, argument.name)
             continue
-        tensor = context.allocate(value, argument.name)
-        context.tensors[value] = tensor
-        count = num_elements(value.shape)
-        if not argument.resident:
-            tensor = context.tensors[value] = in_order_of_array(graph, tensor, argument)
-            if not (keep and argument.kept):
-                context.sequence.stream_in(input_stream(context, argument), tensor, argument.name)
-                continue
-            stream = graph.add_host_to_device_fifo(f"state{i}", value.dtype, count)
-            sequence = _ipu.Sequence(f"write {argument.name}")
-            state_programs[i] = (len(programs), -1)
-            programs.append(sequence)
-            sequence.stream_in(stream, tensor, argument.name)
-            continue
-        write, read = _ipu.Sequence(f"write {argument.name}"), _ipu.Sequence(f"read {argument.name}")
-        write.stream_in(graph.add_host_to_device_fifo(f"state{i}", value.dtype, count), tensor, argument.name)
-        read.stream_out(tensor, graph.add_device_to_host_fifo(f"state{i}.out", value.dtype, count), argument.name)
-        state_programs[i] = (len(programs), len(programs) + 1)
-        programs += [write, read]
+        number = numbers[i]
+        if number not in shared.variables:
+            tensor = context.allocate(value, argument.name)
+            if not argument.resident:
+                tensor = in_order_of_array(graph, tensor, argument)
+                if not (keep and argument.kept) and number not in shared.common:
+                    context.tensors[value] = tensor
+                    context.sequence.stream_in(input_stream(context, argument), tensor, argument.name)
+                    continue
+            shared.add_variable(number, tensor, argument.name, f"{prefix}state{i}", argument.resident)
+        in_variables.append(i)
+        context.tensors[value] = tensor = shared.variables[number]
+        if not (argument.resident or argument.kept):  # the program overwrites its argument
+            context.tensors[value] = own = context.allocate(value, argument.name)
+            context.sequence.copy(tensor, own, argument.name)
     context.result_names = signature.result_names
     context.lower_block(block)
     # Results are streamed out before resident arguments get new values: they may be views of the old ones.
@@ -143,21 +219,15 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
             write_result(context, value, position)
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
-    swaps: dict[int, tuple[int, int]] = {}
-    asides: dict[int, _ipu.Tensor] = {}
-    for i, first in signature.swaps().items():
-        state = context.tensors[block.args[first]]
-        if first not in asides:
-            asides[first] = graph.clone(state, "state aside")
-        swaps[i] = (first, len(programs))
-        programs.append(_swap(state, context.tensors[block.args[i]], asides[first]))
+    swapped = signature.swaps()
+    shared.add_swaps({numbers[i]: numbers[first] for i, first in swapped.items()})
     if poplibs:
         poplibs.tell(module.name)
     return LoweredProgram(
         graph,
         programs,
-        state_programs,
-        swaps,
+        {i: shared.transfers[numbers[i]][:2] for i in in_variables},
+        {i: (first, shared.swaps[numbers[i]][1]) for i, first in swapped.items() if numbers[i] in shared.swaps},
         context.tensors,
         callback_specs(context),
         context.ffi_calls,

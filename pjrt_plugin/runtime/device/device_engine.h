@@ -53,11 +53,11 @@ class DeviceEngine {
   // are not cancelled. `poll`, unless empty, is called repeatedly on the thread of the run.
   virtual void SetCancellation(const std::atomic<bool>* cancelled, std::function<void()> poll) = 0;
   virtual void Run(int program) = 0;
-  // Device cycles of the last Run, which was one of `main_program`.
+  // Device cycles of the last Run, which was one of a main program.
   virtual std::uint64_t LastRunCycles() const = 0;
   virtual HostCallTraffic LastHostCalls() const { return {}; }
-  // For traces: the steps of runs of the main program, or null; and what the loops of the last Run did.
-  virtual std::shared_ptr<const ipu_model::Timeline> timeline() { return nullptr; }
+  // For traces: the steps of runs of a main program, or null; and what the loops of the last Run did.
+  virtual std::shared_ptr<const ipu_model::Timeline> timeline(int /*main*/) { return nullptr; }
   virtual std::vector<ipu_model::LoopRun> LastRunLoops() const { return {}; }
 };
 

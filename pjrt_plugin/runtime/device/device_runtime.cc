@@ -230,7 +230,7 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
 
   Results results;
   if (ready) {
-    if (DeviceHold hold = TryHold(/*run=*/true); hold && residency_.IsCheapToSwitchTo(*program)) {
+    if (DeviceHold hold = TryHold(/*run=*/true); hold && residency_.IsCheapToSwitchTo(*program, arguments)) {
       if (!small) program->wait_habit().Trust();
       results.outputs = MakeOutputs(executable, arguments, nullptr);
       const std::optional<Error> error =

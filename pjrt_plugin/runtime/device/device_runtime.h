@@ -26,9 +26,10 @@ class DeviceRuntime {
  public:
   DeviceRuntime(const DeviceConfig& config, EngineFactory factory, std::shared_ptr<HostPool> pool,
                 int device_id = 0, bool is_only_device = true,
-                std::shared_ptr<DeviceUsage> usage = std::make_shared<DeviceUsage>())
+                std::shared_ptr<DeviceUsage> usage = std::make_shared<DeviceUsage>(), Linker linker = {})
       : pool_(pool),
-        residency_(config, std::move(factory), std::move(pool), device_id, cancellation_, std::move(usage)),
+        residency_(config, std::move(factory), std::move(pool), device_id, cancellation_, std::move(usage),
+                   std::move(linker)),
         is_only_device_(is_only_device) {}
   ~DeviceRuntime() { Shutdown(); }
   DeviceRuntime(const DeviceRuntime&) = delete;

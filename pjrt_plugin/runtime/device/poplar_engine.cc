@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -52,7 +53,8 @@ poplar::Executable ReadExecutable(const Executable& executable) {
   try {
     poplar::Executable program = ipu_model::DeserialiseContent(executable.poplar_executable);
     const std::optional<ipu_model::ProgramInterface> interface = ipu_model::InterfaceOf(program);
-    const std::string problem = interface ? FindProblem(executable, *interface) : "";
+    const bool is_described = interface && !executable.is_linked;
+    const std::string problem = is_described ? FindProblem(executable, *interface) : "";
     if (problem.empty()) return program;
     throw refuse(problem);
   } catch (const poplar::poplar_error& error) {
@@ -151,9 +153,10 @@ class PoplarEngine : public DeviceEngine {
   std::uint64_t LastRunCycles() const override { return ipu_model::LastRunCycles(engine_); }
 
   HostCallTraffic LastHostCalls() const override { return host_calls_; }
-  std::shared_ptr<const ipu_model::Timeline> timeline() override {
-    if (!timeline_) timeline_ = ipu_model::MakeTimeline(program_);
-    return timeline_;
+  std::shared_ptr<const ipu_model::Timeline> timeline(int main) override {
+    std::shared_ptr<const ipu_model::Timeline>& timeline = timelines_[main];
+    if (!timeline) timeline = ipu_model::MakeTimeline(program_, static_cast<unsigned>(main));
+    return timeline;
   }
   std::vector<ipu_model::LoopRun> LastRunLoops() const override { return ipu_model::LastRunLoops(engine_); }
 
@@ -182,7 +185,7 @@ class PoplarEngine : public DeviceEngine {
   const poplar::Executable program_;
   const int main_program_;
   poplar::Engine engine_;
-  std::shared_ptr<const ipu_model::Timeline> timeline_;  // made for the first trace
+  std::map<int, std::shared_ptr<const ipu_model::Timeline>> timelines_;  // each made for its first trace
   HostCallTraffic host_calls_;
   std::int64_t num_runs_ = 0;
   std::set<std::string> remote_buffers_;

@@ -2,10 +2,11 @@
 #include "runtime/device/residency.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 
 #include "ipu_model/Log.hpp"
-#include "runtime/executable/stream_titles.h"
 
 namespace jax_ipu {
 namespace {
@@ -14,6 +15,8 @@ using ipu_model::LogLevel;
 using ipu_model::LogModule;
 // A run that has to spill more than this first is left to the device's thread.
 constexpr std::size_t kCheapSpillBytes = std::size_t{256} << 10;
+// The most programs that share an engine: all are compiled again when one more joins them.
+constexpr std::size_t kMostLinked = 8;
 
 std::size_t LargestInput(const Executable& executable) {
   std::size_t bytes = sizeof(Seed);
@@ -22,81 +25,226 @@ std::size_t LargestInput(const Executable& executable) {
 }
 }  // namespace
 
-LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica)
+LoadedImage::LoadedImage(std::shared_ptr<const Executable> executable, Image image)
+    : executable_(std::move(executable)),
+      image_(std::move(image)),
+      variables_(image_.variables.size()),
+      programs_(image_.entries.size()) {}
+
+std::size_t LoadedImage::BytesOfArrays() const {
+  std::size_t bytes = 0;
+  for (const ImageVariable& variable : image_.variables) {
+    if (variable.read_program >= 0) bytes += variable.bytes;
+  }
+  return bytes;
+}
+
+LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica,
+                             std::shared_ptr<const ProgramSource> source)
     : executable_(std::move(executable)),
       replica_(replica),
+      source_(std::move(source)),
       callbacks_(executable_->host_callbacks),
       ffi_calls_(executable_->ffi_calls),
-      inputs_(executable_->inputs.size()),
-      output_streams_(executable_->outputs.size(), -1),
-      output_is_remote_(executable_->outputs.size()) {
-  for (const InputSpec& input : executable_->inputs) {
-    if (input.aliased_output >= 0) resident_bytes_ += input.tensor.bytes();
+      image_(std::make_shared<LoadedImage>(executable_, ImageOf(*executable_))) {
+  MoveTo(image_, 0);
+}
+
+void LoadedProgram::MoveTo(std::shared_ptr<LoadedImage> image, std::size_t entry) {
+  image_ = std::move(image);
+  entry_ = entry;
+  connected_ = false;
+  inputs_.assign(executable_->inputs.size(), {});
+  output_streams_.assign(executable_->outputs.size(), -1);
+  output_is_remote_.assign(executable_->outputs.size(), false);
+  seed_stream_ = -1;
+}
+
+namespace {
+
+// The compiler may leave out streams of tensors without elements.
+int StreamOf(const DeviceEngine& engine, std::size_t bytes, const std::string& name) {
+  if (bytes == 0 && !engine.HasStream(name)) return -1;
+  return engine.StreamIndex(name);
+}
+
+}  // namespace
+
+void Residency::Connect(LoadedImage& image) {
+  for (std::size_t v = 0; v < image.variables_.size(); ++v) {
+    const ImageVariable& variable = image.image_.variables[v];
+    LoadedImage::Variable& loaded = image.variables_[v];
+    loaded.write_stream = StreamOf(*image.engine_, variable.bytes, variable.stream);
+    if (variable.read_program >= 0)
+      loaded.read_stream = StreamOf(*image.engine_, variable.bytes, variable.stream + ".out");
   }
 }
 
 void Residency::Connect(LoadedProgram& program) {
   const Executable& executable = *program.executable_;
-  // The compiler may leave out streams of tensors without elements.
-  const auto index = [&program](const TensorSpec& tensor, const std::string& name) {
-    if (tensor.bytes() == 0 && !program.engine_->HasStream(name)) return -1;
-    return program.engine_->StreamIndex(name);
-  };
+  DeviceEngine& engine = *program.image_->engine_;
+  const std::string& prefix = program.entry().prefix;
+  engine.ConnectFfiCalls(program.ffi_calls_, device_id_);
   for (std::size_t i = 0; i < executable.inputs.size(); ++i) {
     const InputSpec& spec = executable.inputs[i];
+    if (program.variable(i) >= 0 || !spec.used) continue;
     LoadedProgram::Input& input = program.inputs_[i];
-    const std::string number = std::to_string(i);
-    if (spec.aliased_output >= 0) {
-      input.write_stream = index(spec.tensor, "state" + number);
-      input.read_stream = index(spec.tensor, "state" + number + ".out");
-    } else if (spec.kept()) {
-      input.write_stream = index(spec.tensor, "state" + number);
-    } else if (spec.used) {
-      input.is_remote = program.engine_->HasRemoteBuffer("in" + number);
-      if (!input.is_remote) input.stream = index(spec.tensor, "in" + number);
-    }
+    const std::string name = prefix + "in" + std::to_string(i);
+    input.is_remote = engine.HasRemoteBuffer(name);
+    if (!input.is_remote) input.stream = StreamOf(engine, spec.tensor.bytes(), name);
   }
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
     const OutputSpec& spec = executable.outputs[j];
     if (spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
-    const std::string name = "out" + std::to_string(j);
-    program.output_is_remote_[j] = program.engine_->HasRemoteBuffer(name);
-    if (!program.output_is_remote_[j]) program.output_streams_[j] = index(spec.tensor, name);
+    const std::string name = prefix + "out" + std::to_string(j);
+    program.output_is_remote_[j] = engine.HasRemoteBuffer(name);
+    if (!program.output_is_remote_[j])
+      program.output_streams_[j] = StreamOf(engine, spec.tensor.bytes(), name);
   }
-  if (program.engine_->HasStream(kSeedStream)) {
-    program.seed_stream_ = program.engine_->StreamIndex(kSeedStream);
-  }
+  if (engine.HasStream(prefix + kSeedStream)) program.seed_stream_ = engine.StreamIndex(prefix + kSeedStream);
+  program.connected_ = true;
 }
 
-void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
-  if (loaded_ == program) return;
-  if (loaded_) Spill(*loaded_);
-  loaded_.reset();
-  if (!program->engine_) {
-    std::unique_ptr<DeviceEngine> created = factory_(*program->executable_, config_);
-    created->ConnectFfiCalls(program->ffi_calls_, device_id_);
-    program->engine_ = std::move(created);
-    if (config_.synthetic_data) program->zeros_ = HostBlock::Zeros(LargestInput(*program->executable_));
-    Connect(*program);
+bool Residency::ShouldLink(const LoadedProgram& program, const std::vector<Argument>& arguments) const {
+  const auto can_link = [](const LoadedProgram& one) {
+    return one.may_link_ && one.source_ != nullptr && !one.executable_->calls_host() &&
+           one.executable_->num_replicas * one.executable_->num_partitions == 1;
+  };
+  if (!linker_ || !loaded_ || !can_link(program)) return false;
+  const std::size_t entries = loaded_->programs_.size() + program.image_->programs_.size();
+  if (entries > kMostLinked) return false;
+  const std::string& group = program.executable_->link_group;
+  bool any = false, asked = !group.empty();
+  for (const std::weak_ptr<LoadedProgram>& other : loaded_->programs_) {
+    const std::shared_ptr<LoadedProgram> alive = other.lock();
+    if (alive && !can_link(*alive)) return false;
+    any = any || alive;
+    asked = asked && (!alive || alive->executable_->link_group == group);
   }
-  program->engine_->Load();
-  loaded_ = program;
-  Add(usage_->engine_loads, 1);
-  usage_->SetProgram(program->executable_->name);
-  const std::uint64_t bytes = program->executable_->memory.total_bytes;
-  usage_->bytes_in_use.store(bytes, std::memory_order_relaxed);
-  if (bytes > peak_bytes_in_use()) usage_->peak_bytes_in_use.store(bytes, std::memory_order_relaxed);
+  if (!any || (!asked && !config_.link)) return false;
+  std::set<std::size_t> slots;
+  std::size_t bytes = 0;
+  for (const Argument& argument : arguments) {
+    const Array& array = *argument.array;
+    if (array.image_ == loaded_ && slots.insert(array.slot_).second) bytes += array.spec().bytes();
+  }
+  // A program that takes one of many arrays may be an operation outside of jit, which is seldom called again.
+  const std::size_t all = loaded_->BytesOfArrays();
+  const bool takes_much = 2 * bytes >= all || (slots.size() > 1 && 4 * bytes >= all);
+  return !slots.empty() && (asked || takes_much || program.times_returned_ > 0);
 }
 
-void Residency::Spill(LoadedProgram& program) {
-  ForgetKept(program);
-  for (LoadedProgram::Input& input : program.inputs_) {
-    if (const std::shared_ptr<Array> array = input.resident.lock()) {
-      Fetch(*array);
-      array->program_.reset();
+void Residency::Link(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments) {
+  std::vector<std::shared_ptr<LoadedProgram>> programs;
+  std::vector<LinkPart> parts;
+  // Variables of the image that is loaded come first.
+  const auto add = [&](const std::shared_ptr<LoadedProgram>& one, std::size_t first) {
+    LinkPart part{one->source_, one->entry().variables};
+    for (int& variable : part.variables) {
+      if (variable >= 0) variable += static_cast<int>(first);
     }
-    input.resident.reset();
+    programs.push_back(one);
+    parts.push_back(std::move(part));
+  };
+  for (const std::weak_ptr<LoadedProgram>& other : loaded_->programs_) {
+    if (const std::shared_ptr<LoadedProgram> alive = other.lock()) add(alive, 0);
   }
+  const std::size_t own = loaded_->variables_.size();
+  for (std::size_t e = 0; e < program->image_->programs_.size(); ++e) {
+    const std::shared_ptr<LoadedProgram> other =
+        e == program->entry_ ? program : program->image_->programs_[e].lock();
+    if (other) add(other, own);
+  }
+  // An argument that is in a variable of the loaded image takes that in place of its own.
+  std::map<int, int> replaced;
+  std::vector<int>* variables = nullptr;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    if (programs[p] == program) variables = &parts[p].variables;
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Array& array = *arguments[i].array;
+    int& variable = (*variables)[i];
+    const int slot = static_cast<int>(array.slot_);
+    if (array.image_ != loaded_ || !program->executable_->inputs[i].used) continue;
+    if (std::count(variables->begin(), variables->end(), slot) > 0) continue;  // one array, two arguments
+    if (variable >= 0) replaced[variable] = slot;
+    variable = slot;
+  }
+  for (LinkPart& part : parts) {
+    for (int& variable : part.variables) {
+      if (const auto found = replaced.find(variable); found != replaced.end()) variable = found->second;
+    }
+  }
+  std::shared_ptr<LoadedImage> image;
+  try {
+    LinkedProgram linked = linker_(parts);
+    image = std::make_shared<LoadedImage>(std::move(linked.executable), std::move(linked.image));
+  } catch (const Error& error) {
+    if (error.code == Code::kCancelled) throw;
+    for (const std::shared_ptr<LoadedProgram>& one : programs) one->may_link_ = false;
+    Log(LogModule::kEngine, LogLevel::kInfo,
+        "'" + program->executable_->name + "' and '" + programs[0]->executable_->name +
+            "' take turns on IPU " + std::to_string(device_id_) + ": " + error.what());
+    return;
+  }
+  Spill(*loaded_);
+  loaded_.reset();
+  for (std::size_t e = 0; e < programs.size(); ++e) {
+    programs[e]->MoveTo(image, e);
+    image->programs_[e] = programs[e];
+  }
+  Log(LogModule::kEngine, LogLevel::kInfo,
+      "'" + program->executable_->name + "' shares IPU " + std::to_string(device_id_) + " with " +
+          std::to_string(programs.size() - 1) + " other programs");
+}
+
+void Residency::Load(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments) {
+  if (loaded_ != program->image_) {
+    if (ShouldLink(*program, arguments)) Link(program, arguments);
+    const auto is_in_loaded = [this](const Argument& argument) {
+      return loaded_ && argument.array->image_ == loaded_;
+    };
+    if (std::any_of(arguments.begin(), arguments.end(), is_in_loaded)) ++program->times_returned_;
+  }
+  const std::shared_ptr<LoadedImage> image = program->image_;
+  image->programs_[program->entry_] = program;
+  if (loaded_ != image) {
+    if (loaded_) Spill(*loaded_);
+    loaded_.reset();
+    if (!image->engine_) {
+      image->engine_ = factory_(*image->executable_, config_);
+      Connect(*image);
+    }
+    image->engine_->Load();
+    loaded_ = image;
+    Add(usage_->engine_loads, 1);
+    const std::uint64_t bytes = image->executable_->memory.total_bytes;
+    usage_->bytes_in_use.store(bytes, std::memory_order_relaxed);
+    if (bytes > peak_bytes_in_use()) usage_->peak_bytes_in_use.store(bytes, std::memory_order_relaxed);
+  }
+  if (!program->connected_) {
+    Connect(*program);
+    const std::size_t largest = LargestInput(*program->executable_);
+    if (config_.synthetic_data && (!image->zeros_ || image->zeros_->bytes() < largest))
+      image->zeros_ = HostBlock::Zeros(largest);
+  }
+  if (shown_.lock() != program) {
+    usage_->SetProgram(program->executable_->name);
+    shown_ = program;
+  }
+}
+
+void Residency::Spill(LoadedImage& image) {
+  ForgetKept(image);
+  for (LoadedImage::Variable& variable : image.variables_) Evict(variable);
+}
+
+void Residency::Evict(LoadedImage::Variable& variable) {
+  if (const std::shared_ptr<Array> array = variable.resident.lock()) {
+    Fetch(*array);
+    array->image_.reset();
+  }
+  variable.resident.reset();
 }
 
 void Residency::Fetch(Array& array) {
@@ -105,12 +253,12 @@ void Residency::Fetch(Array& array) {
     if (!array.received_) CountRead(array);
     return;
   }
-  const std::string stream = "state" + std::to_string(array.slot_) + ".out";
-  const std::shared_ptr<const Executable> executable = array.program_->executable_;
+  const std::shared_ptr<LoadedImage> image = array.image_;
   array.PublishHost(Read(array));
   CountReceived(array.spec().bytes());
   if (Trace::IsActive())
-    TraceTransfer(TracedTransfer::Kind::kToHost, TitleOfStream(*executable, stream), array.spec().bytes());
+    TraceTransfer(TracedTransfer::Kind::kToHost, image->image_.variables[array.slot_].title_of_result,
+                  array.spec().bytes());
 }
 
 void Residency::FetchForLinks(Array& array) {
@@ -131,76 +279,81 @@ std::uint64_t Residency::BytesToSend(Array& array) {
 }
 
 std::shared_ptr<HostBlock> Residency::Read(const Array& array) {
-  // Keeps the program alive: the array may be its last owner, and gives it up when it is published.
-  const std::shared_ptr<LoadedProgram> program = array.program_;
-  if (!program || program != loaded_) {
+  // Keeps the image alive: the array may be its last owner, and gives it up when it is published.
+  const std::shared_ptr<LoadedImage> image = array.image_;
+  if (!image || image != loaded_) {
     throw Error(Code::kInternal, "An array is neither on the host nor on the device");
   }
   const std::size_t bytes = array.spec().bytes();
   if (config_.synthetic_data) return HostBlock::Zeros(bytes);
-  LogTransfer("reads", array.slot_, bytes);
+  LogTransfer("reads", image->image_.variables[array.slot_], bytes);
   std::shared_ptr<HostBlock> block = HostBlock::Allocate(pool_, bytes);
   if (bytes > 0) {
-    program->engine_->ConnectStream(program->inputs_[array.slot_].read_stream, block->data());
-    program->engine_->Run(program->executable_->inputs[array.slot_].read_program);
+    image->engine_->ConnectStream(image->variables_[array.slot_].read_stream, block->data());
+    image->engine_->Run(image->image_.variables[array.slot_].read_program);
   }
   return block;
 }
 
-bool Residency::IsCheapToSwitchTo(const LoadedProgram& program) const {
-  if (!program.engine_) return false;
-  return loaded_.get() == &program || !loaded_ || loaded_->resident_bytes_ <= kCheapSpillBytes;
+bool Residency::IsCheapToSwitchTo(const LoadedProgram& program,
+                                  const std::vector<Argument>& arguments) const {
+  if (!program.image_->engine_) return false;
+  if (!loaded_ || loaded_ == program.image_) return true;
+  return loaded_->BytesOfArrays() <= kCheapSpillBytes && !ShouldLink(program, arguments);
 }
 
-// Requires that one of the two is the first input of its type.
-void Residency::Swap(LoadedProgram& program, std::size_t first, std::size_t other) {
-  program.engine_->Run(program.executable_->inputs[other].swap_program);
-  std::swap(program.inputs_[first].resident, program.inputs_[other].resident);
+// Requires that one of the two is the first variable of its type.
+void Residency::Swap(LoadedImage& image, std::size_t first, std::size_t other) {
+  image.engine_->Run(image.image_.variables[other].swap_program);
+  LoadedImage::Variable &a = image.variables_[first], &b = image.variables_[other];
+  std::swap(a.resident, b.resident);
+  std::swap(a.kept, b.kept);
+  std::swap(a.kept_data, b.kept_data);
   for (const std::size_t slot : {first, other}) {
-    if (const std::shared_ptr<Array> array = program.inputs_[slot].resident.lock()) array->slot_ = slot;
+    if (const std::shared_ptr<Array> array = image.variables_[slot].resident.lock()) array->slot_ = slot;
   }
 }
 
 // Follows each cycle of the permutation, through the first variable of the type: one swap for each state that
 // moves, and one more where the first is not in the cycle.
 void Residency::SwapStates(LoadedProgram& program, const std::vector<Argument>& arguments) {
-  const std::vector<InputSpec>& inputs = program.executable_->inputs;
+  LoadedImage& image = *program.image_;
   const auto is_here = [&](std::size_t i) {
-    return inputs[i].aliased_output >= 0 && arguments[i].array->program_.get() == &program;
+    return program.executable_->inputs[i].aliased_output >= 0 && arguments[i].array->image_.get() == &image;
   };
   bool in_place = true;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    in_place = in_place && (!is_here(i) || arguments[i].array->slot_ == i);
+    in_place = in_place && (!is_here(i) || IsInPlace(*arguments[i].array, program, i));
   }
   if (in_place) return;
 
   const auto first_of_type = [&](std::size_t slot) {
-    return inputs[slot].swap_with < 0 ? slot : static_cast<std::size_t>(inputs[slot].swap_with);
+    const int first = image.image_.variables[slot].swap_with;
+    return first < 0 ? slot : static_cast<std::size_t>(first);
   };
-  // For each variable, the argument that is the array in it. An array that is passed as two arguments counts
-  // as the argument of its variable.
+  // For each variable, the one where the array in it shall be. An array that is passed as two arguments
+  // counts as the argument of its variable.
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> argument_in(inputs.size(), kNone);
+  std::vector<std::size_t> wanted(image.variables_.size(), kNone);
   for (const bool moves : {false, true}) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!is_here(i)) continue;
       const std::size_t from = arguments[i].array->slot_;
-      if ((from != i) != moves || argument_in[from] != kNone) continue;
-      if (first_of_type(from) == first_of_type(i)) argument_in[from] = i;
+      const auto to = static_cast<std::size_t>(program.variable(i));
+      if ((from != to) != moves || wanted[from] != kNone) continue;
+      if (first_of_type(from) == first_of_type(to)) wanted[from] = to;
     }
   }
-  const auto is_misplaced = [&](std::size_t slot) {
-    return argument_in[slot] != kNone && argument_in[slot] != slot;
-  };
+  const auto is_misplaced = [&](std::size_t slot) { return wanted[slot] != kNone && wanted[slot] != slot; };
   const auto swap = [&](std::size_t first, std::size_t other) {
-    Swap(program, first, other);
-    std::swap(argument_in[first], argument_in[other]);
+    Swap(image, first, other);
+    std::swap(wanted[first], wanted[other]);
   };
-  for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
+  for (std::size_t slot = 0; slot < wanted.size(); ++slot) {
     while (is_misplaced(slot)) {
       const std::size_t first = first_of_type(slot);
       if (slot != first) swap(first, slot);
-      while (is_misplaced(first)) swap(first, argument_in[first]);
+      while (is_misplaced(first)) swap(first, wanted[first]);
     }
   }
 }
@@ -209,83 +362,95 @@ void Residency::PrepareHostCopies(LoadedProgram& program, const std::vector<Argu
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
     Array& array = *arguments[i].array;
-    if (spec.aliased_output < 0) {
-      if (spec.used) Fetch(array);
-      continue;
-    }
-    if (IsIn(array, program, i)) {
+    const int variable = program.variable(i);
+    const bool in_place = variable >= 0 && IsInPlace(array, program, i);
+    if (in_place && spec.aliased_output < 0) continue;  // main only reads the variable
+    if (in_place) {
       if (!arguments[i].donated) Fetch(array);  // main overwrites the variable, the caller keeps the array
       continue;
     }
+    if (variable < 0 && !spec.used) continue;
     Fetch(array);
-    if (const std::shared_ptr<Array> occupant = program.inputs_[i].resident.lock()) {
-      Fetch(*occupant);
-      occupant->program_.reset();
-    }
+    if (variable >= 0) Evict(program.image_->variables_[static_cast<std::size_t>(variable)]);
   }
 }
 
-void Residency::CountWrite(const LoadedProgram& program, std::size_t input, std::uint64_t bytes) {
+void Residency::CountWrite(const ImageVariable& variable, std::uint64_t bytes) {
   CountSent(bytes);
-  if (traced_ != nullptr && bytes > 0)
-    TraceTransfer(TracedTransfer::Kind::kFromHost,
-                  TitleOfStream(*program.executable_, "state" + std::to_string(input)), bytes);
+  if (traced_ != nullptr && bytes > 0) TraceTransfer(TracedTransfer::Kind::kFromHost, variable.title, bytes);
+}
+
+// Host memory is written only once, so the same block always holds the same value. Where it lies matters to
+// the model, which may read it there.
+bool Residency::IsCopyOf(const LoadedImage::Variable& variable, const std::shared_ptr<HostBlock>& block) {
+  const bool same = !variable.kept.owner_before(block) && !block.owner_before(variable.kept);
+  return same && variable.kept_data == block->data();
 }
 
 void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  LoadedImage& image = *program.image_;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
     Array& array = *arguments[i].array;
     const std::size_t bytes = spec.tensor.bytes();
-    if (spec.aliased_output < 0 || bytes == 0 || IsIn(array, program, i) || config_.synthetic_data) continue;
-    program.engine_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
-    program.engine_->Run(spec.write_program);
-    LogTransfer("writes", i, bytes);
-    CountWrite(program, i, BytesToSend(array));
+    if (spec.aliased_output < 0 || bytes == 0 || IsInPlace(array, program, i) || config_.synthetic_data)
+      continue;
+    const auto slot = static_cast<std::size_t>(program.variable(i));
+    const ImageVariable& variable = image.image_.variables[slot];
+    LoadedImage::Variable& loaded = image.variables_[slot];
+    // A linked program that only reads the variable may have written the same value.
+    if (IsCopyOf(loaded, array.host())) continue;
+    loaded.kept.reset();
+    image.engine_->ConnectStream(loaded.write_stream, array.host()->data());
+    image.engine_->Run(variable.write_program);
+    LogTransfer("writes", variable, bytes);
+    CountWrite(variable, BytesToSend(array));
   }
 }
 
 void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  LoadedImage& image = *program.image_;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
-    if (!spec.kept()) continue;
-    // Host memory is written only once, so the same block always holds the same value. Where it lies matters
-    // to the model, which reads it there.
-    std::weak_ptr<HostBlock>& kept = program.inputs_[i].kept;
+    if (spec.aliased_output >= 0 || program.variable(i) < 0 || IsInPlace(*arguments[i].array, program, i))
+      continue;
+    const auto slot = static_cast<std::size_t>(program.variable(i));
+    LoadedImage::Variable& loaded = image.variables_[slot];
     const std::shared_ptr<HostBlock>& block =
-        config_.synthetic_data ? program.zeros_ : arguments[i].array->host();
+        config_.synthetic_data ? image.zeros_ : arguments[i].array->host();
+    if (IsCopyOf(loaded, block)) continue;
     void* const data = block->data();
-    const bool same = !kept.owner_before(block) && !block.owner_before(kept);
-    if (same && program.inputs_[i].kept_data == data) continue;
-    program.engine_->ConnectStream(program.inputs_[i].write_stream, data);
-    program.engine_->Run(spec.write_program);
-    LogTransfer("writes", i, spec.tensor.bytes());
-    CountWrite(program, i, BytesToSend(*arguments[i].array));
-    kept = block;
-    program.inputs_[i].kept_data = data;
+    image.engine_->ConnectStream(loaded.write_stream, data);
+    image.engine_->Run(image.image_.variables[slot].write_program);
+    LogTransfer("writes", image.image_.variables[slot], spec.tensor.bytes());
+    CountWrite(image.image_.variables[slot], BytesToSend(*arguments[i].array));
+    loaded.kept = block;
+    loaded.kept_data = data;
   }
 }
 
 void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argument>& arguments,
                                const ArrayList& outputs) {
   const Executable& executable = *program.executable_;
+  DeviceEngine& engine = *program.image_->engine_;
+  const std::string& prefix = program.entry().prefix;
   std::uint64_t h2d = 0, d2h = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (program.inputs_[i].is_remote) {
-      program.engine_->ConnectRemoteBuffer("in" + std::to_string(i), SourceOf(program, *arguments[i].array));
+      engine.ConnectRemoteBuffer(prefix + "in" + std::to_string(i), SourceOf(program, *arguments[i].array));
       arguments[i].array->received_ = false;
     }
     if (program.inputs_[i].stream < 0) continue;
-    program.engine_->ConnectStream(program.inputs_[i].stream, SourceOf(program, *arguments[i].array));
+    engine.ConnectStream(program.inputs_[i].stream, SourceOf(program, *arguments[i].array));
     const std::uint64_t sent = BytesToSend(*arguments[i].array);
     h2d += sent;
     if (traced_ != nullptr && sent == 0) traced_->streams_from_ipus.push_back("in" + std::to_string(i));
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     if (program.output_is_remote_[j]) {
-      program.engine_->ConnectRemoteBuffer("out" + std::to_string(j), outputs[j]->host()->data());
+      engine.ConnectRemoteBuffer(prefix + "out" + std::to_string(j), outputs[j]->host()->data());
     } else if (program.output_streams_[j] >= 0) {
-      program.engine_->ConnectStream(program.output_streams_[j], outputs[j]->host()->data());
+      engine.ConnectStream(program.output_streams_[j], outputs[j]->host()->data());
       d2h += outputs[j]->host()->bytes();
     } else if (const int forwarded = executable.outputs[j].forwarded_input;
                forwarded >= 0 && !outputs[j]->on_host()) {
@@ -296,7 +461,7 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   }
   if (program.seed_stream_ >= 0) {
     ++seed_[0];
-    program.engine_->ConnectStream(program.seed_stream_, seed_.data());
+    engine.ConnectStream(program.seed_stream_, seed_.data());
     h2d += sizeof(Seed);
   }
   CountSent(h2d);
@@ -313,22 +478,25 @@ void Residency::TransferState(LoadedProgram& program, const std::vector<Argument
       arguments[i].array->host()->Own(pool_);
       output->PublishHost(arguments[i].array->host());
     }
-    output->program_ = loaded_;
-    output->slot_ = i;
-    program.inputs_[i].resident = output;
+    const auto slot = static_cast<std::size_t>(program.variable(i));
+    output->image_ = loaded_;
+    output->slot_ = slot;
+    LoadedImage::Variable& variable = program.image_->variables_[slot];
+    variable.resident = output;
+    variable.kept.reset();
   }
 }
 
 void Residency::ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (program.executable_->inputs[i].aliased_output < 0) continue;
-    arguments[i].array->program_.reset();
-    program.inputs_[i].resident.reset();
+    arguments[i].array->image_.reset();
+    program.image_->variables_[static_cast<std::size_t>(program.variable(i))].resident.reset();
   }
 }
 
-void Residency::ForgetKept(LoadedProgram& program) {
-  for (LoadedProgram::Input& input : program.inputs_) input.kept.reset();
+void Residency::ForgetKept(LoadedImage& image) {
+  for (LoadedImage::Variable& variable : image.variables_) variable.kept.reset();
 }
 
 void Residency::CheckCancelled(const LoadedProgram& program) const {
@@ -341,15 +509,16 @@ void Residency::CheckCancelled(const LoadedProgram& program) const {
 }
 
 void Residency::RunMain(LoadedProgram& program) {
-  program.engine_->SetCancellation(&cancellation_.requested, cancellation_.poll);
+  DeviceEngine& engine = *program.image_->engine_;
+  engine.SetCancellation(&cancellation_.requested, cancellation_.poll);
   try {
-    program.engine_->Run(program.executable_->main_program);
+    engine.Run(program.entry().main_program);
   } catch (...) {
-    program.engine_->SetCancellation(nullptr, nullptr);
+    engine.SetCancellation(nullptr, nullptr);
     CheckCancelled(program);
     throw;
   }
-  program.engine_->SetCancellation(nullptr, nullptr);
+  engine.SetCancellation(nullptr, nullptr);
 }
 
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
@@ -371,10 +540,10 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
     throw;
   }
   traced_ = nullptr;
-  work->cycles = program->engine_->LastRunCycles();
-  work->loops = program->engine_->LastRunLoops();
+  work->cycles = program->image_->engine_->LastRunCycles();
+  work->loops = program->image_->engine_->LastRunLoops();
   try {
-    work->timeline = program->engine_->timeline();
+    work->timeline = program->image_->engine_->timeline(program->entry().main_program);
   } catch (const std::exception&) {
     // The run has succeeded; its operations are missing in the trace, which says so.
   }
@@ -418,19 +587,19 @@ void Residency::RunUntraced(const std::shared_ptr<LoadedProgram>& program,
     if (!argument.array->on_host()) continue;
     if (std::shared_ptr<void> memory = argument.array->host()->Hold()) held.push_back(std::move(memory));
   }
-  Load(program);
+  Load(program, arguments);
   SwapStates(*program, arguments);
   PrepareHostCopies(*program, arguments);
   ConnectStreams(*program, arguments, outputs);
   try {
     WriteState(*program, arguments);
     WriteKept(*program, arguments);
-    program->engine_->SetReplica({group, program->replica_});
+    program->image_->engine_->SetReplica({group, program->replica_});
     RunMain(*program);
   } catch (...) {
     CountHostCalls(*program);
     ReleaseState(*program, arguments);  // the variables may be half written
-    ForgetKept(*program);
+    ForgetKept(*program->image_);
     throw;
   }
   CountHostCalls(*program);
@@ -438,14 +607,14 @@ void Residency::RunUntraced(const std::shared_ptr<LoadedProgram>& program,
   TransferState(*program, arguments, outputs);
   Add(usage_->runs, 1);
   Add(usage_->link_bytes, program->executable_->cost.link_bytes);
-  Add(usage_->cycles, program->engine_->LastRunCycles());
+  Add(usage_->cycles, program->image_->engine_->LastRunCycles());
   LogRun(*program);
 }
 
-void Residency::LogTransfer(const char* what, std::size_t slot, std::size_t bytes) const {
+void Residency::LogTransfer(const char* what, const ImageVariable& variable, std::size_t bytes) const {
   if (config_.synthetic_data || !IsLogged(LogModule::kEngine, LogLevel::kTrace)) return;
   Log(LogModule::kEngine, LogLevel::kTrace,
-      "IPU " + std::to_string(device_id_) + ": the host " + what + " state " + std::to_string(slot) + ", " +
+      "IPU " + std::to_string(device_id_) + ": the host " + what + " " + variable.stream + ", " +
           std::to_string(bytes) + " bytes");
 }
 
@@ -454,13 +623,13 @@ void Residency::LogRun(const LoadedProgram& program) const {
   const Counters now = counters();
   Log(LogModule::kEngine, LogLevel::kDebug,
       "IPU " + std::to_string(device_id_) + " ran '" + program.executable_->name +
-          "': " + std::to_string(program.engine_->LastRunCycles()) + " cycles; so far " +
+          "': " + std::to_string(program.image_->engine_->LastRunCycles()) + " cycles; so far " +
           std::to_string(now.runs) + " runs, " + std::to_string(now.engine_loads) + " loads, " +
           std::to_string(now.h2d_bytes) + " bytes received, " + std::to_string(now.d2h_bytes) + " sent");
 }
 
 void Residency::CountHostCalls(const LoadedProgram& program) {
-  const HostCallTraffic traffic = program.engine_->LastHostCalls();
+  const HostCallTraffic traffic = program.image_->engine_->LastHostCalls();
   CountSent(traffic.h2d_bytes);
   CountReceived(traffic.d2h_bytes);
 }

@@ -13,6 +13,7 @@
 #include "runtime/device/device_engine.h"
 #include "runtime/device/wait_habit.h"
 #include "runtime/executable/executable.h"
+#include "runtime/executable/image.h"
 #include "runtime/host_calls/ffi_calls.h"
 #include "runtime/host_calls/host_callbacks.h"
 #include "runtime/memory/array.h"
@@ -21,12 +22,40 @@
 
 namespace jax_ipu {
 
-// One executable on one device. The engine is created when it is first loaded.
+class LoadedProgram;
+
+// An image on one device. The engine is created when it is first loaded. Used by the device's thread only.
+class LoadedImage {
+ public:
+  // `executable` has the Poplar program that the engine runs.
+  LoadedImage(std::shared_ptr<const Executable> executable, Image image);
+
+ private:
+  friend class LoadedProgram;
+  friend class Residency;
+  struct Variable {
+    int write_stream = -1, read_stream = -1;
+    std::weak_ptr<Array> resident;    // the array whose value the variable holds; expired: unused
+    std::weak_ptr<HostBlock> kept;    // the host memory that the variable copies, where it holds no array
+    const void* kept_data = nullptr;  // where that was
+  };
+  std::size_t BytesOfArrays() const;
+
+  const std::shared_ptr<const Executable> executable_;
+  const Image image_;
+  std::vector<Variable> variables_;
+  std::unique_ptr<DeviceEngine> engine_;
+  std::vector<std::weak_ptr<LoadedProgram>> programs_;  // by entry
+  std::shared_ptr<HostBlock> zeros_;                    // with synthetic data, what every input stream reads
+};
+
+// One executable on one device: an entry of an image.
 class LoadedProgram {
  public:
-  // The program runs as this replica of the executable. Throws Error when the program calls back functions
-  // that this process does not have.
-  explicit LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica = 0);
+  // The program runs as this replica of the executable. `source`: null for a program that cannot be linked.
+  // Throws Error when the program calls back functions that this process does not have.
+  explicit LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica = 0,
+                         std::shared_ptr<const ProgramSource> source = nullptr);
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
   unsigned replica() const { return replica_; }
   WaitHabit& wait_habit() { return wait_habit_; }
@@ -34,24 +63,30 @@ class LoadedProgram {
  private:
   friend class Residency;
   struct Input {
-    int stream = -1, write_stream = -1, read_stream = -1;
-    bool is_remote = false;           // main reads rows of it from a remote buffer
-    std::weak_ptr<Array> resident;    // the array whose value the variable holds; expired: unused
-    std::weak_ptr<HostBlock> kept;    // the host memory that the variable of a kept input copies
-    const void* kept_data = nullptr;  // where that was
+    int stream = -1;
+    bool is_remote = false;  // main reads rows of it from a remote buffer
   };
+  const ImageEntry& entry() const { return image_->image_.entries[entry_]; }
+  // The variable of an input, or -1.
+  int variable(std::size_t input) const { return entry().variables[input]; }
+  // Becomes an entry of another image, whose streams it has yet to find.
+  void MoveTo(std::shared_ptr<LoadedImage> image, std::size_t entry);
+
   const std::shared_ptr<const Executable> executable_;
   const unsigned replica_;
+  const std::shared_ptr<const ProgramSource> source_;
   const HostCallbackReferences callbacks_;
   FfiCalls ffi_calls_;
   WaitHabit wait_habit_;
-  std::size_t resident_bytes_ = 0;
-  std::unique_ptr<DeviceEngine> engine_;
+  std::shared_ptr<LoadedImage> image_;
+  std::size_t entry_ = 0;
+  bool connected_ = false;       // whether the streams below are known
+  bool may_link_ = true;         // false after an attempt that failed
+  unsigned times_returned_ = 0;  // how often it took the place of an image that held its arguments
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
   std::vector<bool> output_is_remote_;
-  int seed_stream_ = -1;              // of programs that draw random numbers
-  std::shared_ptr<HostBlock> zeros_;  // with synthetic data, what every input stream reads
+  int seed_stream_ = -1;  // of programs that draw random numbers
 };
 
 struct Argument {
@@ -71,9 +106,10 @@ struct Cancellation {
 class Residency {
  public:
   Residency(DeviceConfig config, EngineFactory factory, std::shared_ptr<HostPool> pool, int device_id,
-            const Cancellation& cancellation, std::shared_ptr<DeviceUsage> usage)
+            const Cancellation& cancellation, std::shared_ptr<DeviceUsage> usage, Linker linker = {})
       : config_(std::move(config)),
         factory_(std::move(factory)),
+        linker_(std::move(linker)),
         pool_(std::move(pool)),
         device_id_(device_id),
         cancellation_(cancellation),
@@ -93,8 +129,8 @@ class Residency {
   // Counts a read, by the host, of an array that has host memory. Called on any thread.
   void CountRead(Array& array);
   const std::shared_ptr<DeviceUsage>& usage() const { return usage_; }
-  // Whether running `program` next takes no longer than its main: no loading, no large spill.
-  bool IsCheapToSwitchTo(const LoadedProgram& program) const;
+  // Whether running `program` next takes no longer than its main: no loading, no large spill, no linking.
+  bool IsCheapToSwitchTo(const LoadedProgram& program, const std::vector<Argument>& arguments) const;
 
   Counters counters() const;
   int device_id() const { return device_id_; }
@@ -111,19 +147,29 @@ class Residency {
   void TraceTransfer(TracedTransfer::Kind kind, const std::string& name, std::uint64_t bytes);
   void AddToTraces(const TracedTransfer& transfer) const;
   std::shared_ptr<TracedWork> NewWork() const;
-  void Load(const std::shared_ptr<LoadedProgram>& program);
+  void Load(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments);
+  // Whether `program` should share an engine with the programs that are loaded, as it takes arrays from their
+  // variables.
+  bool ShouldLink(const LoadedProgram& program, const std::vector<Argument>& arguments) const;
+  // Gives these programs one image. Where that cannot be, they stay as they are.
+  void Link(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments);
   std::shared_ptr<HostBlock> Read(const Array& array);
   // Bytes over the host link that writing the array to a variable costs.
   static std::uint64_t BytesToSend(Array& array);
+  void Connect(LoadedImage& image);
   void Connect(LoadedProgram& program);
-  void Spill(LoadedProgram& program);
+  void Spill(LoadedImage& image);
+  // Gives the array in the variable a host copy, and frees the variable.
+  void Evict(LoadedImage::Variable& variable);
   // Moves states that the last run left in variables of other arguments to their own variables, on the
   // device.
   void SwapStates(LoadedProgram& program, const std::vector<Argument>& arguments);
-  static void Swap(LoadedProgram& program, std::size_t first, std::size_t other);
+  static void Swap(LoadedImage& image, std::size_t first, std::size_t other);
   // Before main: makes host copies of all values that main streams, or that lose their variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
-  void CountWrite(const LoadedProgram& program, std::size_t input, std::uint64_t bytes);
+  void CountWrite(const ImageVariable& variable, std::uint64_t bytes);
+  // Whether the variable holds the value that this host memory has.
+  static bool IsCopyOf(const LoadedImage::Variable& variable, const std::shared_ptr<HostBlock>& block);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
   void CheckCancelled(const LoadedProgram& program) const;
   void RunMain(LoadedProgram& program);
@@ -134,12 +180,13 @@ class Residency {
                      const ArrayList& outputs);
   void CountHostCalls(const LoadedProgram& program);
   void LogRun(const LoadedProgram& program) const;
-  // A transfer between the host and the variable of input `slot`.
-  void LogTransfer(const char* what, std::size_t slot, std::size_t bytes) const;
+  // A transfer between the host and a variable.
+  void LogTransfer(const char* what, const ImageVariable& variable, std::size_t bytes) const;
   static void ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments);
-  static void ForgetKept(LoadedProgram& program);
-  static bool IsIn(const Array& array, const LoadedProgram& program, std::size_t slot) {
-    return array.program_.get() == &program && array.slot_ == slot;
+  static void ForgetKept(LoadedImage& image);
+  // Whether the array is in the variable of an input of the program.
+  static bool IsInPlace(const Array& array, const LoadedProgram& program, std::size_t input) {
+    return array.image_ == program.image_ && static_cast<int>(array.slot_) == program.variable(input);
   }
   // With synthetic data, nothing crosses the host link.
   void CountSent(std::uint64_t bytes) {
@@ -150,13 +197,15 @@ class Residency {
   }
   // The memory that a stream reads in place of the array's.
   void* SourceOf(const LoadedProgram& program, const Array& array) const {
-    return config_.synthetic_data ? program.zeros_->data() : array.host()->data();
+    return config_.synthetic_data ? program.image_->zeros_->data() : array.host()->data();
   }
 
   const DeviceConfig config_;
   const EngineFactory factory_;
+  const Linker linker_;  // empty: programs are not linked
   const std::shared_ptr<HostPool> pool_;
-  std::shared_ptr<LoadedProgram> loaded_;
+  std::shared_ptr<LoadedImage> loaded_;
+  std::weak_ptr<LoadedProgram> shown_;  // whose name other processes see
   const int device_id_;
   const Cancellation& cancellation_;
   const std::shared_ptr<DeviceUsage> usage_;

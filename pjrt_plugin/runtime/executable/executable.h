@@ -229,7 +229,10 @@ struct Executable {
   std::vector<FfiCallSpec> ffi_calls;
   int main_program = 0;
   bool communicates = false;  // the replicas, in the main program: they must run at the same time
-  std::string mlir;           // optimised program, MLIR bytecode or text, with output sharding attributes
+  // The Poplar program has the programs of several executables (Image): it is made and used in one process.
+  bool is_linked = false;
+  std::string link_group;  // programs of one group are linked when they share arrays; may be empty
+  std::string mlir;        // optimised program, MLIR bytecode or text, with output sharding attributes
   CostReport cost;
   MemoryReport memory;
 
@@ -247,6 +250,8 @@ struct Executable {
     visit("ffi_calls", self.ffi_calls);
     visit("main_program", self.main_program);
     visit("communicates", self.communicates);
+    visit("is_linked", self.is_linked);
+    visit("link_group", self.link_group);
     visit.Bytes("mlir", self.mlir);
     visit("cost", self.cost);
     visit("memory", self.memory);
@@ -306,7 +311,10 @@ struct DeviceConfig {
   bool use_model = true;
   bool monitored = true;     // whether other processes can see the counters (runtime/recording/usage.h)
   std::string usage_folder;  // where the counters are, and stay when the process ends; empty: UsageFolder()
-  bool synthetic_data = false;          // nothing crosses the host link, and values are meaningless
+  bool synthetic_data = false;  // nothing crosses the host link, and values are meaningless
+  // Programs that take each other's arrays share an engine, where they fit together; false: those only that
+  // are of one link group.
+  bool link = true;
   std::string trace_planes = "custom";  // custom, tpu: see profiling/trace_planes.h
 };
 

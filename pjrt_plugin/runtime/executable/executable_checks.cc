@@ -302,10 +302,11 @@ std::string First(F&& check) {
 
 std::string FindProblem(const Executable& e) {
   return First([&] {
-    for (const std::string* text : {&e.name, &e.fingerprint, &e.target}) {
-      Require(IsUtf8(*text), "its name, fingerprint or target is not UTF-8");
+    for (const std::string* text : {&e.name, &e.fingerprint, &e.target, &e.link_group}) {
+      Require(IsUtf8(*text), "its name, fingerprint, target or link group is not UTF-8");
     }
     CheckTarget(e.target);
+    Require(!e.is_linked, "it is of linked programs, which are not stored");
     Require(e.num_replicas > 0 && e.num_partitions > 0 && e.num_replicas <= kMaxReplicas &&
                 e.num_partitions <= kMaxReplicas && e.num_replicas * e.num_partitions <= kMaxReplicas,
             "it has " + std::to_string(e.num_replicas) + " replicas of " + std::to_string(e.num_partitions) +

@@ -39,6 +39,12 @@ bool Says(const ProgramInterface& program, const std::string& text) {
   return FindProblem(Described(), program).find(text) != std::string::npos;
 }
 
+TEST(LinkedProgramsAreNotStored) {
+  Executable e = Described();
+  e.is_linked = true;
+  CHECK(FindProblem(e).find("linked programs") != std::string::npos);
+}
+
 TEST(ArgumentsAndResultsMayBeRemoteBuffers) {
   ProgramInterface program = Interface();
   CHECK(FindProblem(Described(), program).empty());

@@ -13,7 +13,7 @@
 
 namespace jax_ipu {
 
-class LoadedProgram;
+class LoadedImage;
 
 class Array {
  public:
@@ -58,8 +58,8 @@ class Array {
   std::atomic<bool> only_on_ipus_{false};
 
   bool received_ = false;  // this and the members below: used by the device's thread only
-  // The value is in the variable of input `slot_` of `program_`. Null: not resident.
-  std::shared_ptr<LoadedProgram> program_;
+  // The value is in variable `slot_` of `image_`. Null: not resident.
+  std::shared_ptr<LoadedImage> image_;
   std::size_t slot_ = 0;
 };
 

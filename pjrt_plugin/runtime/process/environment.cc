@@ -130,6 +130,7 @@ DeviceConfig ConfigFromEnvironment() {
     config.monitored = Boolean("JAX_IPU_MONITOR", config.monitored);
   }
   config.synthetic_data = Boolean("JAX_IPU_SYNTHETIC_DATA", config.synthetic_data);
+  config.link = Boolean("JAX_IPU_LINK", config.link);
   return config;
 }
 

@@ -94,6 +94,14 @@ class ProcessRegistry : public Registry {
     const std::lock_guard<std::mutex> lock(mutex_);
     return compiler_;
   }
+  void SetLinker(Linker linker) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    linker_ = std::move(linker);
+  }
+  Linker GetLinker() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return linker_;
+  }
   void SetDeviceConfig(DeviceConfig config) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     config_ = std::move(config);
@@ -164,6 +172,7 @@ class ProcessRegistry : public Registry {
   mutable std::mutex mutex_;
   std::set<pid_t> callers_;  // threads that have run programs, and have neither parked nor ended
   Compiler compiler_;
+  Linker linker_;
   std::optional<DeviceConfig> config_;
   EngineFactory factory_;
   LoadCheck load_check_;

@@ -9,6 +9,7 @@
 #include "runtime/device/device_engine.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/executable/executable.h"
+#include "runtime/executable/image.h"
 #include "runtime/process/process_transport.h"
 
 namespace jax_ipu {
@@ -21,6 +22,9 @@ class Registry {
   virtual void SetCompiler(Compiler compiler) = 0;
   // The compiler, or an empty function.
   virtual Compiler GetCompiler() const = 0;
+  // For clients created from now on; without one, programs are not linked.
+  virtual void SetLinker(Linker linker) = 0;
+  virtual Linker GetLinker() const = 0;
   virtual void SetDeviceConfig(DeviceConfig config) = 0;
   // The configuration that was set, or else that of the environment variables
   // (runtime/process/environment.h), which may throw Error.
