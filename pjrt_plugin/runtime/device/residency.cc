@@ -62,6 +62,10 @@ void LoadedProgram::MoveTo(std::shared_ptr<LoadedImage> image, std::size_t entry
 
 namespace {
 
+bool IsSame(const std::weak_ptr<HostBlock>& one, const std::shared_ptr<HostBlock>& other) {
+  return !one.owner_before(other) && !other.owner_before(one);
+}
+
 // The compiler may leave out streams of tensors without elements.
 int StreamOf(const DeviceEngine& engine, std::size_t bytes, const std::string& name) {
   if (bytes == 0 && !engine.HasStream(name)) return -1;
@@ -134,6 +138,15 @@ bool Residency::ShouldLink(const LoadedProgram& program, const std::vector<Argum
   return !slots.empty() && (asked || takes_much || program.times_returned_ > 0);
 }
 
+int Residency::SlotInLoaded(const Array& array) const {
+  if (array.image_ == loaded_) return static_cast<int>(array.slot_);
+  if (!array.on_host() || array.spec().bytes() == 0) return -1;
+  for (std::size_t v = 0; v < loaded_->variables_.size(); ++v) {
+    if (IsSame(loaded_->variables_[v].last, array.host())) return static_cast<int>(v);
+  }
+  return -1;
+}
+
 void Residency::Link(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments) {
   std::vector<std::shared_ptr<LoadedProgram>> programs;
   std::vector<LinkPart> parts;
@@ -155,18 +168,17 @@ void Residency::Link(const std::shared_ptr<LoadedProgram>& program, const std::v
         e == program->entry_ ? program : program->image_->programs_[e].lock();
     if (other) add(other, own);
   }
-  // An argument that is in a variable of the loaded image takes that in place of its own.
+  // An argument that a variable of the loaded image holds takes that in place of its own.
   std::map<int, int> replaced;
   std::vector<int>* variables = nullptr;
   for (std::size_t p = 0; p < programs.size(); ++p) {
     if (programs[p] == program) variables = &parts[p].variables;
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Array& array = *arguments[i].array;
+    const int slot = program->executable_->inputs[i].used ? SlotInLoaded(*arguments[i].array) : -1;
+    // One array may be two arguments.
+    if (slot < 0 || std::count(variables->begin(), variables->end(), slot) > 0) continue;
     int& variable = (*variables)[i];
-    const int slot = static_cast<int>(array.slot_);
-    if (array.image_ != loaded_ || !program->executable_->inputs[i].used) continue;
-    if (std::count(variables->begin(), variables->end(), slot) > 0) continue;  // one array, two arguments
     if (variable >= 0) replaced[variable] = slot;
     variable = slot;
   }
@@ -190,8 +202,16 @@ void Residency::Link(const std::shared_ptr<LoadedProgram>& program, const std::v
   Spill(*loaded_);
   loaded_.reset();
   for (std::size_t e = 0; e < programs.size(); ++e) {
-    programs[e]->MoveTo(image, e);
+    LoadedProgram& one = *programs[e];
+    const std::shared_ptr<LoadedImage> before = one.image_;
+    const std::vector<int> variables_before = one.entry().variables;
+    one.MoveTo(image, e);
     image->programs_[e] = programs[e];
+    for (std::size_t i = 0; i < variables_before.size(); ++i) {
+      if (variables_before[i] < 0 || one.variable(i) < 0) continue;
+      image->variables_[static_cast<std::size_t>(one.variable(i))].last =
+          before->variables_[static_cast<std::size_t>(variables_before[i])].last;
+    }
   }
   Log(LogModule::kEngine, LogLevel::kInfo,
       "'" + program->executable_->name + "' shares IPU " + std::to_string(device_id_) + " with " +
@@ -383,8 +403,7 @@ void Residency::CountWrite(const ImageVariable& variable, std::uint64_t bytes) {
 // Host memory is written only once, so the same block always holds the same value. Where it lies matters to
 // the model, which may read it there.
 bool Residency::IsCopyOf(const LoadedImage::Variable& variable, const std::shared_ptr<HostBlock>& block) {
-  const bool same = !variable.kept.owner_before(block) && !block.owner_before(variable.kept);
-  return same && variable.kept_data == block->data();
+  return IsSame(variable.kept, block) && variable.kept_data == block->data();
 }
 
 void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& arguments) {
@@ -424,7 +443,7 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
     image.engine_->Run(image.image_.variables[slot].write_program);
     LogTransfer("writes", image.image_.variables[slot], spec.tensor.bytes());
     CountWrite(image.image_.variables[slot], BytesToSend(*arguments[i].array));
-    loaded.kept = block;
+    loaded.kept = loaded.last = block;
     loaded.kept_data = data;
   }
 }
@@ -484,6 +503,7 @@ void Residency::TransferState(LoadedProgram& program, const std::vector<Argument
     LoadedImage::Variable& variable = program.image_->variables_[slot];
     variable.resident = output;
     variable.kept.reset();
+    variable.last.reset();
   }
 }
 

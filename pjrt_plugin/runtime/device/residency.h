@@ -38,6 +38,8 @@ class LoadedImage {
     std::weak_ptr<Array> resident;    // the array whose value the variable holds; expired: unused
     std::weak_ptr<HostBlock> kept;    // the host memory that the variable copies, where it holds no array
     const void* kept_data = nullptr;  // where that was
+    std::weak_ptr<HostBlock>
+        last;  // as `kept`, also when the copy is lost: who passes it shares the variable
   };
   std::size_t BytesOfArrays() const;
 
@@ -151,6 +153,8 @@ class Residency {
   // Whether `program` should share an engine with the programs that are loaded, as it takes arrays from their
   // variables.
   bool ShouldLink(const LoadedProgram& program, const std::vector<Argument>& arguments) const;
+  // The variable of the loaded image that has the value of the array, or -1.
+  int SlotInLoaded(const Array& array) const;
   // Gives these programs one image. Where that cannot be, they stay as they are.
   void Link(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments);
   std::shared_ptr<HostBlock> Read(const Array& array);
@@ -168,7 +172,7 @@ class Residency {
   // Before main: makes host copies of all values that main streams, or that lose their variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
   void CountWrite(const ImageVariable& variable, std::uint64_t bytes);
-  // Whether the variable holds the value that this host memory has.
+  // Whether the variable was written from this host memory, where it is now.
   static bool IsCopyOf(const LoadedImage::Variable& variable, const std::shared_ptr<HostBlock>& block);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
   void CheckCancelled(const LoadedProgram& program) const;
