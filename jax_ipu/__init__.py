@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from jax_ipu.graphcore_manager import GraphCoreManager as GraphCoreManager
     from jax_ipu.graphcore_manager import get_graphcore_manager as get_graphcore_manager
     from jax_ipu.integration.link import link as link
+    from jax_ipu.pipelines import Pipeline as Pipeline
+    from jax_ipu.pipelines import pipeline as pipeline
     from jax_ipu.reports import Report as Report
     from jax_ipu.reports import ReportComparison as ReportComparison
     from jax_ipu.reports import report as report
@@ -38,6 +40,7 @@ __all__ = [
     "Counters",
     "Estimate",
     "GraphCoreManager",
+    "Pipeline",
     "Report",
     "ReportComparison",
     "__version__",
@@ -48,6 +51,7 @@ __all__ = [
     "get_graphcore_manager",
     "largest_batch",
     "link",
+    "pipeline",
     "report",
     "tile",
     "trace",
@@ -61,6 +65,8 @@ _LAZY = {
     "largest_batch": ("jax_ipu.estimates", "largest_batch"),
     "debug": ("jax_ipu.debug", ""),
     "GraphCoreManager": ("jax_ipu.graphcore_manager", "GraphCoreManager"),
+    "Pipeline": ("jax_ipu.pipelines", "Pipeline"),
+    "pipeline": ("jax_ipu.pipelines", "pipeline"),
     "Report": ("jax_ipu.reports", "Report"),
     "ReportComparison": ("jax_ipu.reports", "ReportComparison"),
     "report": ("jax_ipu.reports", "report"),

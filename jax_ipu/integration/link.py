@@ -72,11 +72,17 @@ def link(*programs: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
     """
     if len(programs) < 2 or not all(map(callable, programs)):
         raise TypeError(f"jax_ipu.link takes two functions or more, not {', '.join(map(repr, programs)) or 'none'}")
-    name = f"link{next(_numbers)}"
-    return tuple(_member(program, name) for program in programs)
+    group = new_group()
+    return tuple(member(program, group) for program in programs)
 
 
-def _member(program: Callable[..., Any], name: str) -> Callable[..., Any]:
+def new_group() -> str:
+    """The name of a group of programs that share engines; no other group has it in this process."""
+    return f"link{next(_numbers)}"
+
+
+def member(program: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function as one of the group."""
     import jax
 
     function: Any = program if is_jitted(program) else jax.jit(program)

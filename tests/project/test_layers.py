@@ -39,6 +39,7 @@ LAYERS = (
     ("models", "models"),
     (
         *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", "traces", ""),
+        "pipelines",
         *("__main__", "command_line"),
     ),
 )

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 
 import jax_ipu
 from jax_ipu.compiler.tables import seconds_text
-from jax_ipu.reports.drawing import Drawing
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
@@ -68,65 +67,22 @@ def of_report(kind: str) -> Callable[[], str]:
 
 
 def schedule(stages: int = 4, batches: int = 6) -> str:
-    """Stages of a model on IPUs of their own: what each does when, by the estimates of its programs.
+    """Stages of a model on IPUs of their own: what each does when, by the estimates of its programs."""
 
-    A stage computes a micro-batch when the stage before it has sent it and it has finished the one before; all forward
-    first, then backward in the opposite order.
-    """
-
-    def forward(p: list[dict[str, jax.Array]], x: jax.Array) -> jax.Array:
-        for one in p:
+    def layers(params: list[dict[str, jax.Array]], x: jax.Array) -> jax.Array:
+        for one in params:
             x = block(one, x)
         return x
 
-    def backward(p: list[dict[str, jax.Array]], x: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return jax.vjp(forward, p, x)[1](g)
+    def last(params: list[dict[str, jax.Array]], x: jax.Array) -> jax.Array:
+        return (layers(params, x) ** 2).mean()
 
-    x = shape(4, 64, 256)
-    params = [layer()] * 2
-    times = [jax_ipu.estimate(f, params, *arguments).seconds for f, arguments in ((forward, (x,)), (backward, (x, x)))]
-    chip = jax_ipu.report(jnp.sin, x).as_dict()["chip"]
-    send = x.size * 4 / (chip["ipu_link_bytes_per_second"] or 1)
-    free = [0.0] * stages
-    events: list[tuple[int, str, float, float, int]] = []
-    ready = {(-1, b): 0.0 for b in range(batches)}
-    for kind, order in (("first", range(stages)), ("second", range(stages - 1, -1, -1))):
-        seconds = times[0 if kind == "first" else 1] or 0.0
-        before = -1 if kind == "first" else stages
-        for stage in order:
-            for batch in range(batches):
-                start = max(free[stage], ready[before, batch])
-                free[stage] = start + seconds
-                events.append((stage, kind, start, seconds, batch))
-                ready[stage, batch] = free[stage] + send
-            before = stage
-        ready |= {(stages, b): ready[stages - 1, b] - send for b in range(batches)}
-    whole = max(free)
-    drawing = Drawing("Stages on four IPUs", 720, 74 + 30 * stages)
-    drawing.text(
-        "text",
-        12,
-        16,
-        f"{stages} stages of two layers, {batches} micro-batches of 4 rows: {seconds_text(whole)} by the model",
-        size=13,
+    # Estimates need no devices: any objects that differ stand for the IPUs.
+    pipe = jax_ipu.pipeline([layers] * (stages - 1) + [last], devices=range(stages), gradient_accumulation=batches)
+    found = pipe.timeline([[layer()] * 2] * stages, shape(4 * batches, 64, 256))
+    return found.svg(
+        f"{stages} stages of two layers, {batches} micro-batches of 4 rows: {seconds_text(found.whole)} by the model"
     )
-    left, right = 60, 708
-    scale = (right - left) / whole
-    for stage in range(stages):
-        drawing.text("muted", 12, 46 + 30 * stage, f"IPU {stage}")
-        drawing.rectangle("grid", left, 34 + 30 * stage, right - left, 24)
-    for stage, kind, start, seconds, batch in events:
-        what = "forward" if kind == "first" else "backward"
-        x0, width = left + start * scale, seconds * scale
-        drawing.rectangle(
-            kind, x0, 34 + 30 * stage, width - 0.8, 24, f"micro-batch {batch}, {what}: {seconds_text(seconds)}"
-        )
-        drawing.text("text", x0 + width / 2, 46 + 30 * stage, str(batch), "middle")
-    busy = sum(seconds for *_, seconds, _ in events) / (stages * whole)
-    drawing.legend(
-        left, 56 + 30 * stages, [("first", "forward"), ("second", "backward"), ("grid", f"idle {1 - busy:.0%}")]
-    )
-    return drawing.svg()
 
 
 PICTURES: dict[str, Callable[[], str]] = {

@@ -1,0 +1,6 @@
+"""Pipelines: a model cut into stages, each on an IPU of its own."""
+
+from jax_ipu.pipelines.timeline import Timeline
+from jax_ipu.pipelines.training import Pipeline, PipelineState, pipeline
+
+__all__ = ["Pipeline", "PipelineState", "Timeline", "pipeline"]

@@ -1,0 +1,418 @@
+"""``jax_ipu.pipeline``: training of a model whose stages are on IPUs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jax_ipu.config import config
+from jax_ipu.estimates import WITHOUT_ADVICE, estimate
+from jax_ipu.names import nearest
+from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, order_of_all
+from jax_ipu.pipelines.timeline import Timeline, timeline
+
+
+class PipelineState(NamedTuple):
+    """What a training step of a pipeline changes, each on the IPU of its stage.
+
+    Attributes:
+        params: the weights of each stage.
+        optimizer: the optimizer's state for each stage.
+
+    Examples:
+        >>> from jax_ipu.pipelines import PipelineState
+        >>> PipelineState(params=[], optimizer=[])._fields
+        ('params', 'optimizer')
+    """
+
+    params: list[Any]
+    optimizer: list[Any]
+
+
+def pipeline(
+    stages: Sequence[Callable[..., Any]],
+    *,
+    devices: Sequence[Any],
+    optimizer: Any = None,
+    gradient_accumulation: int = 1,
+    schedule: str = "grouped",
+    recompute: bool = True,
+) -> Pipeline:
+    """A model cut into stages, each of which computes on its own IPU while the others compute other micro-batches.
+
+    A batch is cut into `gradient_accumulation` micro-batches. The weights, the sums of gradients and the optimizer
+    state of a stage stay in the SRAM of its IPU; activations and their gradients cross the IPU-Links. Losses,
+    gradients and weights are those of the whole model, within the rounding of sums.
+
+    Args:
+        stages: functions ``stage(params, x) -> x`` of arrays or pytrees of them; activations between stages are
+            floats. The last is ``stage(params, x, *targets) -> loss``, the mean loss of a micro-batch, a scalar.
+        devices: an IPU for each stage.
+        optimizer: of optax, or anything with its ``init`` and ``update``, for :meth:`Pipeline.step`. Each stage has
+            one, so what looks at all gradients together, such as clipping by their norm, sees those of the stage.
+        gradient_accumulation: the number of micro-batches; with one, only one IPU computes at a time.
+        schedule: "grouped": all micro-batches forward, then all backward; "interleaved": backward as soon as possible,
+            so that a stage keeps activations of as many micro-batches as there are stages from it on; "sequential":
+            one micro-batch after the other.
+        recompute: whether backward computes a stage's forward again from its input; otherwise all values that backward
+            reads are kept.
+
+    Raises:
+        ValueError: no stages, another number of devices than stages, a device twice, no such schedule, or no
+            micro-batches.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
+        >>> def first(w, x): return jnp.tanh(x @ w)
+        >>> def last(w, x, y): return jnp.mean((x @ w - y) ** 2)
+        >>> ipus = jax.devices("ipu")[:2]
+        >>> pipe = jax_ipu.pipeline([first, last], devices=ipus, gradient_accumulation=4)
+        >>> weights = [np.eye(8, dtype=np.float32)] * 2
+        >>> x, y = np.ones((8, 8), np.float32), np.zeros((8, 8), np.float32)
+        >>> loss, gradients = pipe.value_and_grad(weights, x, y)
+        >>> whole = lambda w, x, y: last(w[1], first(w[0], x), y)
+        >>> expected = jax.jit(jax.value_and_grad(whole), backend="cpu")(weights, x, y)
+        >>> np.allclose(loss, expected[0]), np.allclose(gradients[0], expected[1][0])
+        (True, True)
+    """
+    return Pipeline(stages, devices, optimizer, gradient_accumulation, schedule, recompute)
+
+
+class Pipeline:
+    """What :func:`jax_ipu.pipeline` returns.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, jax_ipu
+        >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x * w)], devices=jax.devices("ipu")[:1])
+        >>> pipe.schedule, pipe.batches
+        ('grouped', 1)
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Callable[..., Any]],
+        devices: Sequence[Any],
+        optimizer: Any,
+        gradient_accumulation: int,
+        schedule: str,
+        recompute: bool,
+    ) -> None:
+        _check(stages, devices, gradient_accumulation, schedule)
+        from jax_ipu.pipelines.stage import Stage
+
+        self.batches, self.schedule, self.optimizer = gradient_accumulation, schedule, optimizer
+        last = len(stages) - 1
+        self._stages = [
+            Stage(function, device, number == 0, number == last, recompute, gradient_accumulation)
+            for number, (function, device) in enumerate(zip(stages, devices, strict=True))
+        ]
+        self._updates = [stage.update_with(optimizer) for stage in self._stages] if optimizer is not None else []
+        # Of each stage, between calls; None where a call has failed.
+        self._sums: list[Any] | None = None
+        self._stashes: list[Any] = []
+        self._slots: list[list[Any]] = []
+        self._checked: Any = None
+
+    def place(self, params: Sequence[Any]) -> list[Any]:
+        """The weights of each stage on its IPU.
+
+        Raises:
+            ValueError: not as many as there are stages.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
+            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x * w)], devices=jax.devices("ipu")[:1])
+            >>> pipe.place([np.float32(2)])[0].devices() == {jax.devices("ipu")[0]}
+            True
+        """
+        if len(params) != len(self._stages):
+            raise ValueError(f"weights of {len(params)} stages were given to a pipeline of {len(self._stages)}")
+        return [stage.put(one) for stage, one in zip(self._stages, params, strict=True)]
+
+    def init(self, params: Sequence[Any]) -> PipelineState:
+        """The state for :meth:`step`: the weights, and the optimizer's state for them.
+
+        Raises:
+            ValueError: the pipeline has no optimizer, or `params` not as many entries as there are stages.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, numpy as np, optax, jax_ipu
+            >>> ipu = jax.devices("ipu")[:1]
+            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x * w)], devices=ipu, optimizer=optax.sgd(0.5))
+            >>> pipe.init([np.float32(2)]).params
+            [Array(2., dtype=float32)]
+        """
+        placed = self.place(params)
+        if self.optimizer is None:
+            raise ValueError("the pipeline has no optimizer: give jax_ipu.pipeline one")
+        import jax
+
+        start = jax.jit(self.optimizer.init)
+        return PipelineState(placed, [stage.put(start(one)) for stage, one in zip(self._stages, placed, strict=True)])
+
+    def step(self, state: PipelineState, x: Any, *targets: Any) -> tuple[PipelineState, Any]:
+        """A training step: the new state and the mean loss of the batch. The arrays of the old state are given up.
+
+        Args:
+            state: of :meth:`init`, or of the step before.
+            x, targets: the batch, arrays or pytrees of them whose first dimension are its rows.
+
+        Raises:
+            ValueError: the number of micro-batches does not divide the rows, stages do not chain, or the pipeline has
+                no optimizer.
+            Exception: what a stage fails with. Then no weights have changed, and `state` is as before.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, numpy as np, optax, jax_ipu
+            >>> ipu = jax.devices("ipu")[:1]
+            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x * w)], devices=ipu, optimizer=optax.sgd(0.5))
+            >>> state, loss = pipe.step(pipe.init([np.float32(2)]), np.ones(4, np.float32))
+            >>> float(loss), float(state.params[0])
+            (2.0, 1.5)
+        """
+        if not self._updates:
+            raise ValueError("the pipeline has no optimizer: give jax_ipu.pipeline one")
+        self._run(state.params, x, targets)
+        assert self._sums is not None
+        params, optimizer, loss = [], [], None
+        for number, update in enumerate(self._updates):
+            changed = update(state.params[number], state.optimizer[number], self._sums[number])
+            params.append(changed[0])
+            optimizer.append(changed[1])
+            self._sums[number], loss = changed[2], changed[3]
+        return PipelineState(params, optimizer), loss
+
+    def value_and_grad(self, params: Sequence[Any], x: Any, *targets: Any) -> tuple[Any, list[Any]]:
+        """The mean loss of a batch, and its gradient for the weights of each stage.
+
+        Raises:
+            ValueError, Exception: as :meth:`step`.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
+            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x * w)], devices=jax.devices("ipu")[:1])
+            >>> loss, (gradient,) = pipe.value_and_grad([np.float32(2)], np.full(4, 3, np.float32))
+            >>> float(loss), float(gradient)
+            (6.0, 3.0)
+        """
+        self._run(self.place(params), x, targets)
+        assert self._sums is not None
+        means = []
+        for number, stage in enumerate(self._stages):
+            self._sums[number], mean = stage.gradients(self._sums[number])
+            means.append(mean)
+        return means[-1]["loss"], [mean["gradients"] for mean in means]
+
+    def loss(self, params: Sequence[Any], x: Any, *targets: Any) -> Any:
+        """The mean loss of a batch, computed forward only.
+
+        Raises:
+            ValueError, Exception: as :meth:`step`.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
+            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x * w)], devices=jax.devices("ipu")[:1])
+            >>> pipe.loss([np.float32(2)], np.ones(4, np.float32))
+            2.0
+        """
+        placed = self.place(params)
+        batches = self._micro_batches(x, targets)
+        self._check_stages(placed, *batches[0])
+        losses = []
+        for rows, of_targets in batches:
+            value = rows
+            for stage, one in zip(self._stages, placed, strict=True):
+                extra = stage.put(of_targets) if stage.last else ()
+                value = stage.apply(one, stage.put(value), *extra)
+            losses.append(value)
+        return sum(float(value) for value in losses) / self.batches
+
+    def timeline(self, params: Sequence[Any], x: Any, *targets: Any) -> Timeline:
+        """When each stage computes which micro-batch in a step, by the estimates of its programs. Nothing is run.
+
+        Args:
+            params, x, targets: arrays, or ``jax.ShapeDtypeStruct`` in their place.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
+            >>> stages = [lambda w, x: x @ w, lambda w, x: jnp.mean(x @ w)]
+            >>> w, x = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((32, 64), "float32")
+            >>> pipe = jax_ipu.pipeline(stages, devices=["IPU 0", "IPU 1"], gradient_accumulation=4)
+            >>> found = pipe.timeline([w, w], x)
+            >>> len(found.starts), 0 < found.idle < 1
+            (12, True)
+        """
+        import jax
+
+        from jax_ipu import _ipu
+
+        params, (x, targets) = jax.tree.map(_shape, list(params)), jax.tree.map(_shape, (x, targets))
+        x, targets = jax.tree.map(lambda a: self._shape_of_part(a), (x, targets))
+        inputs = self._check_stages(params, x, targets)
+        seconds: dict[tuple[int, bool], float] = {}
+        send: dict[int, float] = {}
+        rate = _ipu.Target(config.model_version, config.model_num_tiles).ipu_link_bytes_per_second
+        slot = _struct((), "int32")
+        for number, stage in enumerate(self._stages):
+            sums = jax.tree.map(_shape, stage.zeros(params[number]))
+            if stage.last:
+                arguments: tuple[Any, ...] = (params[number], sums, inputs[number], targets)
+                seconds[number, True] = _seconds(stage.run_last, arguments)
+                continue
+            stash = self._stash_shapes(number, params[number], inputs[number])
+            y = inputs[number + 1]
+            seconds[number, False] = _seconds(stage.run_forward, (params[number], stash, slot, inputs[number]))
+            seconds[number, True] = _seconds(stage.run_backward, (params[number], sums, stash, slot, y))
+            sent = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(y))
+            send[number] = sent / rate if rate else 0.0
+        return timeline(self.schedule, len(self._stages), self.batches, seconds, send)
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    def _run(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> None:
+        """Adds gradients and losses of a batch to the sums, and waits for all stages."""
+        import jax
+
+        batches = self._micro_batches(x, targets)
+        self._prepare(params, *batches[0])
+        sums, stashes = self._sums, self._stashes
+        assert sums is not None
+        # Whatever fails leaves sums of some micro-batches.
+        self._sums = None
+        sent: dict[Work, Any] = {}
+        stages = len(self._stages)
+        for work in order_of_all(self.schedule, stages, self.batches):
+            number, stage = work.stage, self._stages[work.stage]
+            slot = self._slots[number][work.batch % len(self._slots[number])] if not stage.last else None
+            if work.backward and not stage.last:
+                gradient = stage.put(sent.pop(Work(number + 1, True, work.batch)))
+                sums[number], back = stage.backward(params[number], sums[number], stashes[number], slot, gradient)
+            else:
+                rows, of_targets = batches[work.batch]
+                value = stage.put(rows if stage.first else sent.pop(Work(number - 1, False, work.batch)))
+                if not stage.last:
+                    stashes[number], sent[work] = stage.forward(params[number], stashes[number], slot, value)
+                    continue
+                sums[number], back = stage.backward(params[number], sums[number], value, stage.put(of_targets))
+            if not stage.first:
+                sent[work] = back
+        wait: Any = jax.block_until_ready
+        wait(sums)
+        self._sums = sums
+
+    def _micro_batches(self, x: Any, targets: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...]]]:
+        import jax
+        import numpy as np
+
+        arrays = jax.tree.map(np.asarray, (x, targets))
+        sizes = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
+        if len(sizes) != 1 or () in sizes:
+            found = ", ".join(sorted(str(leaf.shape) for leaf in jax.tree.leaves(arrays)))
+            raise ValueError(f"arguments of a batch have one first dimension, its rows; these have shapes {found}")
+        ((rows,),) = sizes
+        self._check_rows(rows)
+        part = rows // self.batches
+        return [jax.tree.map(lambda a, k=k: a[k * part : (k + 1) * part], arrays) for k in range(self.batches)]
+
+    def _check_rows(self, rows: int) -> None:
+        if rows == 0 or rows % self.batches:
+            raise ValueError(f"a batch of {rows} rows cannot be cut into {self.batches} equal micro-batches")
+
+    def _shape_of_part(self, array: Any) -> Any:
+
+        self._check_rows(array.shape[0])
+        return _struct((array.shape[0] // self.batches, *array.shape[1:]), array.dtype)
+
+    def _prepare(self, params: Sequence[Any], rows: Any, targets: tuple[Any, ...]) -> None:
+        """Makes the sums and stashes that are not there yet."""
+        import jax
+        import numpy as np
+
+        shapes = jax.tree.map(_shape, (list(params), rows, targets))
+        key = jax.tree.flatten(shapes)
+        known = self._checked is not None and (self._checked[1], self._checked[0]) == (key[1], key[0])
+        if known and self._sums is not None:
+            return
+        inputs = self._check_stages(*shapes)
+        self._checked = key
+        self._sums = [stage.put(stage.zeros(one)) for stage, one in zip(self._stages, params, strict=True)]
+        self._stashes, self._slots = [], []
+        for number, stage in enumerate(self._stages):
+            depth = most_in_flight(self.schedule, number, len(self._stages), self.batches)
+            self._slots.append([stage.put(np.int32(k)) for k in range(depth)])
+            stash = None if stage.last else self._stash_shapes(number, shapes[0][number], inputs[number])
+            self._stashes.append(jax.tree.map(lambda s, put=stage.put: put(np.zeros(s.shape, s.dtype)), stash))
+
+    def _stash_shapes(self, number: int, params: Any, x: Any) -> Any:
+        import jax
+
+        depth = most_in_flight(self.schedule, number, len(self._stages), self.batches)
+        kept, _ = jax.eval_shape(self._stages[number].keep, params, x)
+        return jax.tree.map(lambda a: _struct((depth, *a.shape), a.dtype), kept)
+
+    def _check_stages(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> list[Any]:
+        """What each stage is given; raises where a stage does not take it."""
+        import jax
+        import jax.numpy as jnp
+
+        inputs = [jax.tree.map(_shape, x)]
+        for number, (stage, one) in enumerate(zip(self._stages, params, strict=True)):
+            extra = targets if stage.last else ()
+            try:
+                result = jax.eval_shape(stage.function, one, inputs[number], *extra)
+            except Exception as error:
+                given = _described(inputs[number])
+                raise ValueError(f"stage {number} does not take {given}: {type(error).__name__}: {error}") from error
+            if stage.last:
+                if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
+                    raise ValueError(f"the last stage returns {_described(result)}, not a loss: a scalar of floats")
+            elif not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(result)):
+                raise ValueError(f"stage {number} returns {_described(result)}: activations between stages are floats")
+            inputs.append(result)
+        return inputs
+
+
+def _seconds(function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
+    found = estimate(function, *arguments, donate_argnums=1, compiler_options=WITHOUT_ADVICE)
+    if found.seconds is None:
+        raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
+    return found.seconds
+
+
+def _struct(shape: Any, dtype: Any) -> Any:
+    import jax
+
+    make: Any = jax.ShapeDtypeStruct
+    return make(shape, dtype)
+
+
+def _shape(array: Any) -> Any:
+    import jax
+    import numpy as np
+
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return array
+    dtype = array.dtype if hasattr(array, "dtype") else np.result_type(array)
+    return _struct(np.shape(array), jax.dtypes.canonicalize_dtype(dtype))
+
+
+def _described(tree: Any) -> str:
+    import jax
+
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)) or "nothing"
+
+
+def _check(stages: Sequence[Any], devices: Sequence[Any], batches: int, schedule: str) -> None:
+    if not stages:
+        raise ValueError("a pipeline has at least one stage")
+    if len(devices) != len(stages):
+        raise ValueError(f"a pipeline of {len(stages)} stages needs as many devices, not {len(devices)}")
+    twice = sorted({str(device) for device in devices if list(devices).count(device) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given for more than one stage: each needs a device of its own")
+    if schedule not in SCHEDULES:
+        meant = nearest(str(schedule), SCHEDULES)
+        hint = f" Did you mean {meant}?" if meant else ""
+        raise ValueError(f"there is no schedule {schedule!r}: give one of {', '.join(SCHEDULES)}.{hint}")
+    if batches < 1:
+        raise ValueError(f"gradient_accumulation={batches}: a step has at least one micro-batch")

@@ -1,0 +1,235 @@
+"""Pipelines of stages: values and gradients of the whole model, what stays in SRAM, and schedules."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import jax_ipu
+from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, needs, order_of_all, order_of_stage
+from jax_ipu.pipelines.timeline import timeline
+from support.modes import on_cpu
+
+IPUS = jax.devices("ipu")
+WIDTH, ROWS, BATCHES = 16, 12, 6
+
+
+def embed(w, tokens):
+    return w["table"][tokens]
+
+
+def block(w, x):
+    return {"x": jnp.tanh(x["x"] @ w["up"]) @ w["down"] + x["x"]} if isinstance(x, dict) else {"x": x @ w["up"]}
+
+
+def loss(w, x, y, weight):
+    return jnp.mean(weight[:, None] * (x["x"] @ w["out"] - y) ** 2)
+
+
+STAGES = [embed, block, block, loss]
+
+
+def whole(params, x, y, weight):
+    for stage, w in zip(STAGES[:-1], params[:-1], strict=True):
+        x = stage(w, x)
+    return loss(params[-1], x, y, weight)
+
+
+def model():
+    rng = np.random.default_rng(0)
+
+    def array(*shape):
+        return (rng.normal(size=shape) / 4).astype(np.float32)
+
+    params = [
+        {"table": array(20, WIDTH)},
+        {"up": array(WIDTH, WIDTH)},
+        {"up": array(WIDTH, 2 * WIDTH), "down": array(2 * WIDTH, WIDTH)},
+        {"out": array(WIDTH, 3)},
+    ]
+    tokens = rng.integers(0, 20, ROWS).astype(np.int32)
+    return params, (tokens, array(ROWS, 3), np.linspace(0.5, 1.5, ROWS, dtype=np.float32))
+
+
+def close(actual, expected):
+    jax.tree.map(lambda a, e: np.testing.assert_allclose(a, e, rtol=2e-5, atol=1e-6), actual, expected)
+
+
+@pytest.mark.parametrize("recompute", [True, False], ids=["recompute", "keep"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_values_gradients_and_training_are_those_of_the_model(schedule, recompute):
+    params, batch = model()
+    optimizer = optax.adam(0.01)
+    pipe = jax_ipu.pipeline(
+        STAGES, devices=IPUS[:4], optimizer=optimizer, gradient_accumulation=BATCHES, schedule=schedule,
+        recompute=recompute,
+    )  # fmt: skip
+    value, gradients = pipe.value_and_grad(params, *batch)
+    close((value, gradients), on_cpu(jax.value_and_grad(whole), (params, *batch)))
+    close(pipe.loss(params, *batch), on_cpu(whole, (params, *batch)))
+
+    def step(params, state, batch):
+        value, gradients = jax.value_and_grad(whole)(params, *batch)
+        updates, state = optimizer.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    state, expected, expected_state = pipe.init(params), params, optimizer.init(params)
+    for _ in range(3):
+        state, value = pipe.step(state, *batch)
+        expected, expected_state, expected_value = on_cpu(step, (expected, expected_state, batch))
+        np.testing.assert_allclose(value, expected_value, rtol=1e-5)
+    jax.tree.map(lambda a, e: np.testing.assert_allclose(a, e, rtol=1e-3, atol=1e-4), state.params, expected)
+
+
+def test_only_the_batch_crosses_the_host_link():
+    params, batch = model()
+    devices = IPUS[:4]
+    pipe = jax_ipu.pipeline(STAGES, devices=devices, optimizer=optax.adam(0.01), gradient_accumulation=BATCHES)
+    state = pipe.init(params)
+    for _ in range(2):
+        state, _ = pipe.step(state, *batch)
+    before = [jax_ipu.counters(device) for device in devices]
+    state, _ = pipe.step(state, *batch)
+    moved = [(jax_ipu.counters(d), b) for d, b in zip(devices, before, strict=True)]
+    assert [after.engine_loads - b.engine_loads for after, b in moved] == [0, 0, 0, 0]
+    slots = 2 * 4 * BATCHES  # a number of four bytes, forward and backward
+    tokens, *targets = (array.nbytes for array in batch)
+    assert [after.h2d_bytes - b.h2d_bytes for after, b in moved] == [tokens + slots, slots, slots, sum(targets)]
+    activations = ROWS * WIDTH * 4
+    assert [after.link_bytes - b.link_bytes for after, b in moved] == [
+        activations, 2 * activations, 2 * activations, activations
+    ]  # fmt: skip
+
+
+def test_one_stage_and_half_precision():
+    params, (_, y, weight) = model()
+    w = {"out": params[-1]["out"].astype(np.float16)}
+    x = {"x": np.ones((ROWS, WIDTH), np.float16)}
+    pipe = jax_ipu.pipeline([loss], devices=IPUS[:1], gradient_accumulation=3)
+    value, (gradient,) = pipe.value_and_grad([w], x, y.astype(np.float16), weight.astype(np.float16))
+    expected = on_cpu(jax.value_and_grad(loss), (w, x, y.astype(np.float16), weight.astype(np.float16)))
+    assert gradient["out"].dtype == np.float32  # sums of f16 are in f32
+    np.testing.assert_allclose(value, expected[0], rtol=1e-2)
+    np.testing.assert_allclose(gradient["out"], expected[1]["out"], rtol=2e-2, atol=2e-3)
+
+
+def test_a_stage_that_fails_leaves_the_state():
+    params, batch = model()
+    fails = [False]
+
+    def check(x):
+        if fails[0]:
+            raise ValueError("the stage has failed")
+        return x
+
+    def guarded(w, x):
+        value = jax.pure_callback(
+            check, jax.ShapeDtypeStruct(x["x"].shape, x["x"].dtype), jax.lax.stop_gradient(x["x"])
+        )
+        return {"x": block(w, x)["x"] + 0 * value}
+
+    stages = [embed, block, guarded, loss]
+    pipe = jax_ipu.pipeline(stages, devices=IPUS[:4], optimizer=optax.sgd(0.1), gradient_accumulation=BATCHES)
+    state, first = pipe.step(pipe.init(params), *batch)
+    fails[0] = True
+    with pytest.raises(Exception, match="the stage has failed"):
+        pipe.step(state, *batch)
+    fails[0] = False
+    state, second = pipe.step(state, *batch)
+    _, gradients = on_cpu(jax.value_and_grad(whole), (params, *batch))
+    trained = jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+    np.testing.assert_allclose(first, on_cpu(whole, (params, *batch)), rtol=1e-5)
+    np.testing.assert_allclose(second, on_cpu(whole, (trained, *batch)), rtol=1e-5)
+
+
+MADE = {
+    "no stages": (dict(stages=[], devices=[]), "at least one stage"),
+    "devices": (dict(devices=IPUS[:3]), "a pipeline of 4 stages needs as many devices, not 3"),
+    "a device twice": (dict(devices=[IPUS[0], *IPUS[:3]]), "is given for more than one stage"),
+    "schedule": (dict(schedule="groupd"), "there is no schedule 'groupd'.*Did you mean grouped"),
+    "batches": (dict(gradient_accumulation=0), "at least one micro-batch"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_pipelines_that_cannot_be(name):
+    changes, message = MADE[name]
+    with pytest.raises(ValueError, match=message):
+        jax_ipu.pipeline(**{"stages": STAGES, "devices": IPUS[:4], **changes})
+
+
+CALLED = {
+    "rows": (lambda p, b: (p, tuple(a[:10] for a in b)), "a batch of 10 rows cannot be cut into 6 equal micro-batches"),
+    "different rows": (
+        lambda p, b: (p, (b[0], b[1][:6], b[2])),
+        "have one first dimension, its rows; these have shapes",
+    ),
+    "weights": (lambda p, b: (p[:3], b), "weights of 3 stages were given to a pipeline of 4"),
+    "chain": (
+        lambda p, b: ([p[0], {"up": p[1]["up"][:4]}, *p[2:]], b),
+        r"stage 1 does not take float32\[2, 16\]: TypeE",
+    ),
+    "loss": (lambda p, b: ([*p[:3], {"out": p[3]["out"][:, :2]}], b), "stage 3 does not take"),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_batches_and_weights_that_do_not_fit(name):
+    change, message = CALLED[name]
+    params, batch = change(*model())
+    pipe = jax_ipu.pipeline(STAGES, devices=IPUS[:4], gradient_accumulation=BATCHES)
+    with pytest.raises(ValueError, match=message):
+        pipe.value_and_grad(params, *batch)
+
+
+def test_what_stages_return_is_checked():
+    params, batch = model()
+    for stages, message in (
+        ([lambda w, x: x, *STAGES[1:]], r"stage 0 returns int32\[2\]: activations between stages are floats"),
+        ([*STAGES[:3], lambda w, x, y, weight: y], "the last stage returns .* not a loss"),
+    ):
+        pipe = jax_ipu.pipeline(stages, devices=IPUS[:4], gradient_accumulation=BATCHES)
+        with pytest.raises(ValueError, match=message):
+            pipe.value_and_grad(params, *batch)
+    with pytest.raises(ValueError, match="has no optimizer"):
+        pipe.init(params)
+
+
+@pytest.mark.parametrize("stages, batches", [(1, 3), (2, 1), (3, 5), (4, 2)])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_orders(schedule, stages, batches):
+    order = list(order_of_all(schedule, stages, batches))
+    for stage in range(stages):
+        own = order_of_stage(schedule, stage, stages, batches)
+        assert [work for work in order if work.stage == stage] == own
+        waiting = most = 0
+        for work in own:
+            waiting += -1 if work.backward else 1
+            most = max(most, waiting)
+        if stage < stages - 1:
+            assert most == most_in_flight(schedule, stage, stages, batches)
+            assert sorted(own) == sorted(Work(stage, b, k) for b in (False, True) for k in range(batches))
+    for position, work in enumerate(order):
+        assert all(need in order[:position] for need in needs(work, stages))
+
+
+def test_time_of_equal_stages():
+    """The stage before the last one is the busiest: all forward, then all backward, and then the flush."""
+    stages, batches = 4, 8
+    seconds = {(s, backward): 1.0 + backward for s in range(stages) for backward in (False, True)}
+    send = dict.fromkeys(range(stages), 0.0)
+    found = {schedule: timeline(schedule, stages, batches, seconds, send) for schedule in SCHEDULES}
+    assert found["grouped"].whole == (stages - 2 + batches) * 1 + batches * 2 + (stages - 2) * 2
+    assert found["sequential"].whole == batches * (3 * 1 + 2 + 3 * 2)
+    assert found["grouped"].whole <= found["interleaved"].whole < found["sequential"].whole
+    assert 0 < found["grouped"].idle < found["sequential"].idle < 1
+
+
+def test_timeline_of_the_model():
+    params, batch = model()
+    pipe = jax_ipu.pipeline(STAGES, devices=IPUS[:4], gradient_accumulation=BATCHES, schedule="interleaved")
+    found = pipe.timeline(params, *batch)
+    assert len(found.starts) == (2 * 3 + 1) * BATCHES and found.whole > 0
+    assert str(found).splitlines()[0].startswith("4 stages, ") and "IPU 3: 6 runs" in str(found)
+    assert found.svg().count("micro-batch 5, backward") == 4
