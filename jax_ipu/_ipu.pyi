@@ -25,6 +25,9 @@ class OutOfMemory(Error):
 
     def profile(self) -> Profile: ...
 
+class OutOfTime(Error):
+    """Planning took longer than a Deadline allows."""
+
 class Target:
     def __init__(self, version: str, num_tiles: int = 0) -> None: ...
 
@@ -1775,9 +1778,23 @@ class TilePlanCache:
 
     def __len__(self) -> int: ...
 
+class Deadline:
+    """
+    In its `with` block, what this thread plans raises OutOfTime after `seconds`, also within one operation.
+    """
+
+    def __init__(self, seconds: float) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+def check_deadline() -> None:
+    """Raises OutOfTime where a Deadline of this thread is over."""
+
 def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: TilePlanCache | None = None, poll: Callable[[int, int], None] | None = None) -> CompiledGraph:
     """
-    `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
+    `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, OutOfTime, and KeyboardInterrupt for Ctrl-C while operations are planned.
     """
 
 class Counters:
