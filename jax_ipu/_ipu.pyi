@@ -25,6 +25,9 @@ class OutOfMemory(Error):
 
     def profile(self) -> Profile: ...
 
+class OutOfTime(Error):
+    """Planning took longer than a Deadline allows."""
+
 class Target:
     def __init__(self, version: str, num_tiles: int = 0) -> None: ...
 
@@ -1560,7 +1563,7 @@ class ProfileVariables:
 class ProfileMemory:
     """Bytes on each tile at its own fullest moment."""
 
-    def __init__(self, *, variables: Integers = ..., temporaries: Integers = ..., exchange_buffers: Integers = ..., constants: Integers = ..., vertex_state: Integers = ..., code: Integers = ..., total: Integers = ..., gaps: Integers = ..., layouts: _Sequence[Integers] = (), layout_of_tile: Integers = ..., peak_step: int = -1, always_live_bytes: int = 0) -> None: ...
+    def __init__(self, *, variables: Integers = ..., temporaries: Integers = ..., exchange_buffers: Integers = ..., constants: Integers = ..., vertex_state: Integers = ..., code: Integers = ..., total: Integers = ..., gaps: Integers = ..., addresses: _Sequence[Integers] = (), addresses_of_tile: Integers = ..., peak_step: int = -1, always_live_bytes: int = 0) -> None: ...
 
     @property
     def variables(self) -> Integers: ...
@@ -1611,16 +1614,16 @@ class ProfileMemory:
     def gaps(self, value: Integers, /) -> None: ...
 
     @property
-    def layouts(self) -> tuple[Integers, ...]: ...
+    def addresses(self) -> tuple[Integers, ...]: ...
 
-    @layouts.setter
-    def layouts(self, value: _Sequence[Integers], /) -> None: ...
+    @addresses.setter
+    def addresses(self, value: _Sequence[Integers], /) -> None: ...
 
     @property
-    def layout_of_tile(self) -> Integers: ...
+    def addresses_of_tile(self) -> Integers: ...
 
-    @layout_of_tile.setter
-    def layout_of_tile(self, value: Integers, /) -> None: ...
+    @addresses_of_tile.setter
+    def addresses_of_tile(self, value: Integers, /) -> None: ...
 
     @property
     def peak_step(self) -> int: ...
@@ -1879,9 +1882,23 @@ class TilePlanCache:
 
     def __len__(self) -> int: ...
 
+class Deadline:
+    """
+    In its `with` block, what this thread plans raises OutOfTime after `seconds`, also within one operation.
+    """
+
+    def __init__(self, seconds: float) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+def check_deadline() -> None:
+    """Raises OutOfTime where a Deadline of this thread is over."""
+
 def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: TilePlanCache | None = None, poll: Callable[[int, int], None] | None = None, further_mains: _Sequence[int] = ()) -> CompiledGraph:
     """
-    `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
+    `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, OutOfTime, and KeyboardInterrupt for Ctrl-C while operations are planned.
     """
 
 class Counters:

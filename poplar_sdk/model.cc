@@ -116,6 +116,11 @@ double HostNanoseconds(const poplar::Executable&, unsigned) {
   return 1e9;
 }  // never short enough for the caller's thread
 
+// The SDK's compiler ends between two operations at the earliest.
+Deadline::Deadline(double) : outer_(nullptr) {}
+Deadline::~Deadline() = default;
+void CheckDeadline() {}
+
 struct TilePlanCache::Plans {};
 TilePlanCache::TilePlanCache(bool detailed) : plans_(std::make_unique<Plans>()), detailed_(detailed) {}
 TilePlanCache::~TilePlanCache() = default;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/deadline.h"
 #include "core/strided_set.h"
 #include "core/strides.h"
 #include "kernels/host/integer_division.h"
@@ -107,6 +108,7 @@ std::int64_t Grid::LargestPart(int dim) const {
 }
 
 std::vector<Vertex> Grid::Vertices() const {
+  CheckDeadline();
   std::vector<Vertex> vertices;
   vertices.reserve(static_cast<std::size_t>(num_parts()));
   const int rank = static_cast<int>(shape.size());
@@ -410,6 +412,7 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
 }
 
 std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) const {
+  CheckDeadline();
   std::vector<Vertex> vertices;
   StridedSet set;
   if (!Canonicalise(view, nullptr, &set)) return vertices;

@@ -1,6 +1,8 @@
 // The comments derive the expected numbers by hand.
 #include "engine/device_report.h"
 
+#include <optional>
+
 #include "check.h"
 #include "core/target_model.h"
 #include "engine/checks.h"
@@ -375,6 +377,24 @@ TEST(ProgramsShareWhatIsPlanned) {
   CHECK_EQ(polls, 1u);
   CHECK_EQ(first.cycles.total(), second.cycles.total());
   CHECK_EQ(first.max_tile_bytes, second.max_tile_bytes);
+}
+
+TEST(TimeEndsWhileAnOperationIsPlanned) {
+  Builder b(4);
+  const View x = b.Split("x", 90, 2),
+             s = b.Add("s", {}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, 3}}));
+  b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
+  ipu_model::TilePlanCache cache;
+  std::optional<ipu_model::Deadline> over;
+  cache.poll = [&](std::size_t, std::size_t) {
+    over.emplace(0.0);
+  };  // between operations; this is the only one
+  CHECK_THROWS(ipu_model::OutOfTime, Analyse(*b.program, &cache));
+  CHECK_EQ(cache.size(), 0u);
+  over.reset();
+  cache.poll = nullptr;
+  Analyse(*b.program, &cache);
+  CHECK_EQ(cache.size(), 1u);
 }
 
 TEST(ReportsSurviveSerialisation) {

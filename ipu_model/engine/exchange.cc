@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "core/deadline.h"
+
 namespace ipu_model {
 namespace {
 
@@ -122,6 +124,7 @@ template <typename F>
 void ExchangeAnalyser::ForEachRegion(HeldCounter* counter, const VertexGroup& group,
                                      const VertexGroup::Access& access, F&& visit) {
   for (std::size_t r = 0; r < num_regions_; ++r) {
+    CheckDeadlineAt(r);
     const Box& box = group.vertices[regions_[r].vertex].box;
     holders_.clear();
     counter->Holders(access.identity ? box : access.region(box), &holders_);
@@ -259,12 +262,13 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
   needs_.clear();
   Box computed;
   for (const Vertex& vertex : group.vertices) {
+    const auto number = static_cast<std::size_t>(&vertex - group.vertices.data());
+    CheckDeadlineAt(number);
     if (!access.identity) computed = access.region(vertex.box);
     const Box& region = access.identity ? vertex.box : computed;
     const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
     if (held == elements) continue;
     const std::uint64_t hash = HashOf(view, region);
-    const auto number = static_cast<std::size_t>(&vertex - group.vertices.data());
     needs_.push_back({number, hash, held});
     TileAccess& a = Touch(vertex.tile);
     if (a.last == hash) continue;
@@ -309,6 +313,8 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
   std::int64_t missing = 0;
   Box computed;
   for (const Vertex& vertex : group.vertices) {
+    const auto number = static_cast<std::size_t>(&vertex - group.vertices.data());
+    CheckDeadlineAt(number);
     if (!access.identity) computed = access.region(vertex.box);
     const Box& region = access.identity ? vertex.box : computed;
     const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
@@ -317,10 +323,8 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     a.elements += elements;
     a.held += held;
     missing += elements - held;
-    if ((detailed_ || several_ipus_) && held < elements) {
-      Note(HashOf(view, region), static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile,
-           held);
-    }
+    if ((detailed_ || several_ipus_) && held < elements)
+      Note(HashOf(view, region), number, vertex.tile, held);
   }
   ForEachRegion(&counter, group, access, [&](const Region& noted) { Move(noted, size, false); });
   ForgetRegions();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/execute.h"
 #include "core/replica_operation.h"
 #include "engine/exchange.h"
@@ -73,6 +74,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
   for (unsigned s = 0; s < a.plan.supersteps.size(); ++s) {
     Step step{s, {}, {}, {}, {}};
     for (const VertexGroup& group : a.plan.supersteps[s].groups) {
+      CheckDeadline();
       if (group.vertices.empty()) continue;
       AddVertices(group, &step, &a);
       if (detailed_) AddDetails(group, &step, &a);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/deadline.h"
 #include "core/serialise.h"
 #include "engine/exchange.h"
 
@@ -89,7 +90,9 @@ OperationUses PlanOperations(const CompiledProgram& program, TilePlanCache* cach
   std::vector<std::exception_ptr> errors(missing.size());
   std::atomic<std::size_t> next{0};
   const std::thread::id caller = std::this_thread::get_id();
+  const Deadline* const deadline = DeadlineOfThread();
   auto work = [&](int) {
+    const HelpersDeadline same(deadline);
     ExchangeAnalyser analyser(program, cache->detailed());
     const bool polls = cache->poll && std::this_thread::get_id() == caller;
     for (std::size_t i = next++; i < missing.size(); i = next++) {

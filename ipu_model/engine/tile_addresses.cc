@@ -212,28 +212,28 @@ void AddAddresses(const std::vector<std::uint32_t>& block_of_variable, std::uint
   std::iota(fullest_first.begin(), fullest_first.end(), 0u);
   std::stable_sort(fullest_first.begin(), fullest_first.end(),
                    [&](unsigned a, unsigned b) { return bytes.total[a] > bytes.total[b]; });
-  std::vector<std::int64_t> layout_of_tile(num_tiles, -1);
+  std::vector<std::int64_t> addresses_of_tile(num_tiles, -1);
   std::vector<std::int64_t> at;
   std::size_t left = Profile::kMostAddresses;
   for (const unsigned tile : fullest_first) {
     const unsigned first = like[tile];
-    if (layout_of_tile[first] < 0) {
+    if (addresses_of_tile[first] < 0) {
       addresses.Place(first, fixed(first), bytes.total[first], &at);
-      std::vector<std::int64_t> layout;
+      std::vector<std::int64_t> list;
       for (std::size_t v = 0; v < block_of_variable.size(); ++v) {
         const std::int64_t address = at[block_of_variable[v]];
         if (address < 0) continue;
-        layout.push_back(static_cast<std::int64_t>(v));
-        layout.push_back(address);
+        list.push_back(static_cast<std::int64_t>(v));
+        list.push_back(address);
       }
-      if (layout.size() / 2 > left) break;
-      left -= layout.size() / 2;
-      layout_of_tile[first] = static_cast<std::int64_t>(memory.layouts.size());
-      memory.layouts.push_back(std::move(layout));
+      if (list.size() / 2 > left) break;
+      left -= list.size() / 2;
+      addresses_of_tile[first] = static_cast<std::int64_t>(memory.addresses.size());
+      memory.addresses.push_back(std::move(list));
     }
-    layout_of_tile[tile] = layout_of_tile[first];
+    addresses_of_tile[tile] = addresses_of_tile[first];
   }
-  memory.layout_of_tile = RunLengths(layout_of_tile);
+  memory.addresses_of_tile = RunLengths(addresses_of_tile);
 }
 
 }  // namespace ipu_model

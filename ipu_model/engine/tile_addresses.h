@@ -89,8 +89,8 @@ class TileAddresses {
 // Sorts ranges of steps and joins those that touch: first, last, first, last, ... inclusive.
 std::vector<std::uint32_t> JoinedSteps(std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges);
 
-// Fills in the gaps and the layouts of a profile that has its variables and their rows. `block_of_variable`:
-// variables of one block share addresses; `bytes`: what the tiles hold.
+// Fills in the gaps and the addresses of a profile that has its variables and their rows.
+// `block_of_variable`: variables of one block share addresses; `bytes`: what the tiles hold.
 void AddAddresses(const std::vector<std::uint32_t>& block_of_variable, std::uint32_t num_blocks,
                   const MemoryProfile& bytes, std::size_t num_steps, Profile* profile);
 

@@ -125,7 +125,7 @@ TEST(WhatIsLiveAtOnceIsApart) {
   }
 }
 
-TEST(ProfilesHaveGapsAndLayouts) {
+TEST(ProfilesHaveGapsAndAddresses) {
   // x and y are state, 8 bytes on each tile; a call of the function runs its operation with one temporary.
   Builder b(2);
   const View x = b.Split("x", 4, 2),
@@ -141,14 +141,14 @@ TEST(ProfilesHaveGapsAndLayouts) {
   const ProfileVariables& v = p.variables;
   const Bytes total = Expanded(p.memory.total), gaps = Expanded(p.memory.gaps),
               code = Expanded(p.memory.code), state = Expanded(p.memory.vertex_state),
-              layout_of_tile = Expanded(p.memory.layout_of_tile);
+              addresses_of_tile = Expanded(p.memory.addresses_of_tile);
   CHECK_EQ(gaps.size(), 2u);
   for (std::size_t tile = 0; tile < 2; ++tile) {
-    const std::vector<std::int64_t>& layout =
-        p.memory.layouts.at(static_cast<std::size_t>(layout_of_tile[tile]));
+    const std::vector<std::int64_t>& list =
+        p.memory.addresses.at(static_cast<std::size_t>(addresses_of_tile[tile]));
     Bytes at(v.name.size(), -1), sizes;
-    for (std::size_t i = 0; i + 1 < layout.size(); i += 2) {
-      at.at(static_cast<std::size_t>(layout[i])) = layout[i + 1];
+    for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
+      at.at(static_cast<std::size_t>(list[i])) = list[i + 1];
     }
     for (std::size_t i = 0; i < v.name.size(); ++i) sizes.push_back(Expanded(v.rows[v.row[i]])[tile]);
     const std::int64_t used =

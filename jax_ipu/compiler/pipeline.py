@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jax_ipu import _ipu
 from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
@@ -148,6 +149,7 @@ def optimize(
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:
+        _ipu.check_deadline()
         run(module, signature)
     return OptimizedProgram(module, signature)
 
@@ -156,6 +158,7 @@ def rewrite(module: Module, memory_first: bool = False, change: Change | None = 
     """Runs the passes that rewrite ops, in place; arguments as for `optimize`."""
     left_out = _COST_MEMORY if memory_first else _SAVE_MEMORY
     for name, run in PASSES:
+        _ipu.check_deadline()
         if name not in left_out:
             run(module)
         if name == _BEFORE_CHANGES and change is not None:

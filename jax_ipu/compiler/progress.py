@@ -199,25 +199,21 @@ class Progress:
             self._status.show(f"compiling {text}", done, total)
 
 
-class OutOfTime(Exception):
-    """A trial compilation has taken as long as it may."""
-
-
 class Trial(Progress):
     """The progress of a trial compilation inside of another one, whose status shows it and which ends it, too."""
 
     def __init__(self, whole: Progress, what: str, deadline: float) -> None:
-        """`deadline`: when the trial raises OutOfTime, by time.perf_counter()."""
+        """`deadline`: when the trial raises _ipu.OutOfTime, by time.perf_counter()."""
         super().__init__(whole._name)
         self._whole = whole
         self._deadline = deadline
         whole.stage(f"trying what helps ({what})")
 
     def check(self) -> None:
-        """Raises OutOfTime after the deadline, and CompileError (CANCELLED) if the compilation was ended."""
+        """Raises _ipu.OutOfTime after the deadline, and CompileError (CANCELLED) if the compilation was ended."""
         self._show(0, 0)
 
     def _show(self, done: int, total: int) -> None:
         self._whole._show(done, total)
         if time.perf_counter() > self._deadline:
-            raise OutOfTime
+            raise _ipu.OutOfTime

@@ -14,7 +14,7 @@ from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.out_of_memory import NoFit
 from jax_ipu.compiler.pipeline import Change
-from jax_ipu.compiler.progress import OutOfTime, Progress, Trial
+from jax_ipu.compiler.progress import Progress, Trial
 from jax_ipu.compiler.types import Shape
 from jax_ipu.compiler.variants.checkpoint import NoParts
 from jax_ipu.compiler.variants.half_precision import NoHalf
@@ -80,8 +80,9 @@ class Trials:
         if not self.has_time:
             return Outcome.UNKNOWN
         try:
-            outcome = run(Trial(self._progress, what, self._deadline))
-        except (OutOfTime, NoHalf, NoParts, NotCut, Fixed):
+            with _ipu.Deadline(self._deadline - time.perf_counter()):
+                outcome = run(Trial(self._progress, what, self._deadline))
+        except (_ipu.OutOfTime, NoHalf, NoParts, NotCut, Fixed):
             return Outcome.UNKNOWN
         except CompileError as error:
             if error.code == CANCELLED:

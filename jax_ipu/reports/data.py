@@ -218,7 +218,7 @@ def _with_profile(
             "categories": {name: {"rle": getattr(memory, name)} if name in of_tiles else None for name in _CATEGORIES},
             "total": {"rle": memory.total},
             "gaps": {"rle": memory.gaps},
-            "layouts": {"of_tile": {"rle": memory.layout_of_tile}, "lists": list(memory.layouts)},
+            "addresses": {"of_tile": {"rle": memory.addresses_of_tile}, "lists": list(memory.addresses)},
         },
         "tile_memory": _matrix(tile_memory, tiles) if len(tile_memory.lines) == len(node_of_step) else None,
         "exchange": _exchange(exchange, steps, tiles) if planned else None,

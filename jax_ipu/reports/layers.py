@@ -89,7 +89,7 @@ def _parts(path: str) -> list[str]:
 
 
 def titles(names: Sequence[str], places: Sequence[Place]) -> list[str]:
-    """The names, with what tells those apart that are equal: shape, direction, the line of the call, or a number."""
+    """The names, with what tells equal ones apart: shape, direction, the line of the call, the layer, or a number."""
     alike: dict[str, list[int]] = {}
     for number, name in enumerate(names):
         alike.setdefault(re.sub(r"(:\d+) \(.*\)$", r"\1", name), []).append(number)
@@ -110,6 +110,7 @@ def _told_apart(name: str, places: Sequence[Place]) -> list[str]:
             [f"from {place.stack[depth].brief}" if depth < len(place.stack) else "" for place in places]
             for depth in range(1, max(len(place.stack) for place in places))
         ),
+        _layers_told_apart([place.layers for place in places]),
     ]
     marks = directions
     for column in columns:
@@ -124,6 +125,13 @@ def _told_apart(name: str, places: Sequence[Place]) -> list[str]:
         title = f"{name} {mark}".rstrip()
         result.append(f"{title} #{seen[mark]}" if marks.count(mark) > 1 else title)
     return result
+
+
+def _layers_told_apart(layers: Sequence[tuple[str, ...]]) -> list[str]:
+    """Such as "in block_1/attention", without the outer layers that all are in."""
+    columns = zip(*layers, strict=False)
+    common = sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
+    return [f"in {'/'.join(path[common:])}" if path[common:] else "" for path in layers]
 
 
 def functions_of(place: Place) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -74,6 +75,13 @@ struct CompiledGraph {
   PyErr_SetObject(type.ptr(), exception.ptr());
   throw nb::python_error();
 }
+
+// The deadline of the Python thread that is in the `with` block.
+struct DeadlineBlock {
+  explicit DeadlineBlock(double s) : seconds(s) {}
+  double seconds;
+  std::optional<ipu_model::Deadline> deadline;
+};
 
 CompiledGraph CompileGraph(const poplar::Graph& graph,
                            const std::vector<poplar::program::Sequence>& sequences, const std::string& name,
@@ -375,6 +383,16 @@ void BindCompile(nb::module_& module) {
       "Plans of operations, shared by programs for one target that are compiled one after the other.")
       .def(nb::init<bool>(), nb::arg("detailed") = false)
       .def("__len__", [](const ipu_model::TilePlanCache& self) { return self.size(); });
+  nb::class_<DeadlineBlock>(module, "Deadline",
+                            "In its `with` block, what this thread plans raises OutOfTime after `seconds`, "
+                            "also within one operation.")
+      .def(nb::init<double>(), nb::arg("seconds"))
+      .def("__enter__", [](DeadlineBlock& self) { self.deadline.emplace(self.seconds); })
+      .def(
+          "__exit__", [](DeadlineBlock& self, const nb::args&) { self.deadline.reset(); },
+          nb::sig("def __exit__(self, *error: object) -> None"));
+  module.def("check_deadline", &ipu_model::CheckDeadline,
+             "Raises OutOfTime where a Deadline of this thread is over.");
   module.def(
       "compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
       nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none(),
@@ -383,7 +401,7 @@ void BindCompile(nb::module_& module) {
               "plans: TilePlanCache | None = None, poll: collections.abc.Callable[[int, int], None] | None "
               "= None, further_mains: collections.abc.Sequence[int] = ()) -> CompiledGraph"),
       "`poll` is called between operations, with how many are planned and how many there are. Raises "
-      "OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.");
+      "OutOfMemory, OutOfTime, and KeyboardInterrupt for Ctrl-C while operations are planned.");
   nb::class_<Counters>(module, "Counters")
       .def_ro("h2d_bytes", &Counters::h2d_bytes)
       .def_ro("d2h_bytes", &Counters::d2h_bytes)

@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/json.h"
+#include "ipu_model/Model.hpp"
 #include "runtime/executable/executable.h"
 #include "runtime/process/processor.h"
 #include "runtime/process/python_compiler.h"
@@ -29,6 +30,18 @@ void BindError(nb::module_& module) {
   PyObject* out_of_memory = PyErr_NewExceptionWithDoc(
       "jax_ipu._ipu.OutOfMemory", "A program that is too large for the tiles.", type, nullptr);
   module.attr("OutOfMemory") = nb::steal(out_of_memory);
+  PyObject* out_of_time = PyErr_NewExceptionWithDoc(
+      "jax_ipu._ipu.OutOfTime", "Planning took longer than a Deadline allows.", type, nullptr);
+  module.attr("OutOfTime") = nb::steal(out_of_time);
+  nb::register_exception_translator(
+      [](const std::exception_ptr& pointer, void* payload) {
+        try {
+          std::rethrow_exception(pointer);
+        } catch (const ipu_model::OutOfTime& error) {
+          RaiseError(static_cast<PyObject*>(payload), Error(Code::kDeadlineExceeded, error.what()));
+        }
+      },
+      out_of_time);
   nb::register_exception_translator(
       [](const std::exception_ptr& pointer, void* payload) {
         try {

@@ -172,7 +172,7 @@ export interface Memory {
   total: Column;
   gaps: Column | null;
   /** By tile an index into `lists`, or -1; lists of variable, address, variable, address, ... */
-  layouts?: { of_tile: Column; lists: number[][] };
+  addresses?: { of_tile: Column; lists: number[][] };
 }
 
 export interface Exchange {

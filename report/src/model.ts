@@ -205,8 +205,8 @@ export class Program {
 
   /** The address of each variable on a tile, or null where the report does not say. */
   addresses(tile: number): Map<number, number> | null {
-    const layouts = this.data.memory?.layouts;
-    const list = layouts?.lists[decode(layouts.of_tile, this.tileCount, -1)[tile]];
+    const stored = this.data.memory?.addresses;
+    const list = stored?.lists[decode(stored.of_tile, this.tileCount, -1)[tile]];
     return list ? new Map(list.flatMap((one, index) => (index % 2 ? [] : [[one, list[index + 1]]]))) : null;
   }
 

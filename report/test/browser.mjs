@@ -124,7 +124,7 @@ async function figures(tab, report) {
     assert.equal((await tab.chips()).tile, String(tile));
     near(await tab.figure("tile_bytes"), totals[tile], "bytes of the tile");
     if (report.memory.gaps) near(await tab.figure("tile_gaps"), expand(report.memory.gaps)[tile], `gaps of tile ${tile}`);
-    const list = report.memory.layouts?.lists[expand(report.memory.layouts.of_tile)[tile]];
+    const list = report.memory.addresses?.lists[expand(report.memory.addresses.of_tile)[tile]];
     const shown = await tab.tab.$$eval("#table-tile-variables tr[data-key]", (rows) => rows.map((row) => [Number(row.dataset.key), row.querySelector('[data-column="address"]')?.textContent ?? null]));
     assert.ok(shown.length > 0, "variables on the tile");
     for (const [variable, address] of shown) {

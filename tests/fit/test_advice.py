@@ -12,7 +12,8 @@ import pytest
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 import jax_ipu
-from jax_ipu.compiler import CompileError, advice, progress
+from jax_ipu import _ipu
+from jax_ipu.compiler import CompileError, advice, progress, trials
 from jax_ipu.compiler.errors import CANCELLED
 from jax_ipu.compiler.pipeline import without_calls
 from jax_ipu.compiler.trials import Outcome
@@ -294,6 +295,30 @@ def test_without_time_all_of_it_is_untried(monkeypatch):
     assert re.search(r"half precision.*jax-ipu estimate FILE.py:step", text)
     assert re.search(r"smaller batch \(data\[0\], data\[1\]\): jax-ipu largest-batch FILE.py:step --args-from", text)
     assert "several IPUs" in text and "jax.checkpoint" in text
+
+
+def test_time_ends_within_an_operation(monkeypatch):
+    """The time of a trial is over once its graph is handed over to be planned; nothing asks between operations."""
+    ended = []
+
+    def compile_to_fit(*args, original=trials.compile_to_fit):
+        def compile_graph(*given, original=_ipu.compile_graph):
+            with _ipu.Deadline(0.0):
+                try:
+                    return original(*given[:4])
+                except _ipu.OutOfTime:
+                    ended.append(given[2])
+                    raise
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_ipu, "compile_graph", compile_graph)
+            return original(*args)
+
+    monkeypatch.setattr(trials, "compile_to_fit", compile_to_fit)
+    one = MODELS["half precision with room"]
+    reason = jax_ipu.estimate(one.function, *one.args, target=one.target, compiler_options=ALL).reason
+    _, _, text = reason.partition("\nNot tried:")
+    assert ended and re.search(r"half precision.*: jax-ipu estimate \S+:mlp", text), reason
 
 
 def test_trials_end_with_the_compilation(monkeypatch):

@@ -304,15 +304,15 @@ def test_addresses(made):
     memory, steps = data["memory"], data["liveness"]["steps"]
     total, gaps = expanded(memory["total"]), expanded(memory["gaps"])
     assert (gaps >= 0).all()
-    layout_of_tile = expanded(memory["layouts"]["of_tile"])
-    assert len(gaps) == len(layout_of_tile) == TILES
-    assert layout_of_tile[total.argmax()] >= 0
-    assert sum(map(len, memory["layouts"]["lists"])) <= 20_000
+    addresses_of_tile = expanded(memory["addresses"]["of_tile"])
+    assert len(gaps) == len(addresses_of_tile) == TILES
+    assert addresses_of_tile[total.argmax()] >= 0
+    assert sum(map(len, memory["addresses"]["lists"])) <= 20_000
     known = [memory["categories"][part] for part in ("code", "vertex_state")]
     fixed = sum((expanded(column) for column in known if column is not None), np.zeros(TILES, np.int64))
     rows = tile_bytes(data)
-    for tile in np.flatnonzero(layout_of_tile >= 0)[:8]:
-        flat = memory["layouts"]["lists"][layout_of_tile[tile]]
+    for tile in np.flatnonzero(addresses_of_tile >= 0)[:8]:
+        flat = memory["addresses"]["lists"][addresses_of_tile[tile]]
         address = dict(zip(flat[::2], flat[1::2], strict=True))
         assert sorted(address) == [v["id"] for v, row in zip(data["variables"], rows, strict=True) if row[tile]]
         assert all(at % 8 == 0 for at in address.values())

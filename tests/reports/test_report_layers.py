@@ -74,6 +74,18 @@ def test_arguments_are_in_the_layer_that_reads_them():
     assert layers_of_arguments("ipu2:11", 1024) == (False, wanted)
 
 
+def test_layers_of_a_loop_are_told_apart():
+    def tower(weights, x):
+        for i, w in enumerate(weights):
+            with jax.named_scope(f"block_{i}"), jax.named_scope("dense"):
+                x = jnp.tanh(x @ w)
+        return x
+
+    data = jax_ipu.report(tower, [jnp.ones((8, 8))] * 3, jnp.ones((4, 8)), target="ipu2:4").as_dict()
+    titles = [row["title"] for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+    assert [title.partition(" in ")[2] for title in titles] == [f"block_{i}/dense" for i in range(3)]
+
+
 def test_calls_from_several_lines_are_told_apart():
     def block(x):
         return lax.conv_general_dilated(

@@ -6,6 +6,7 @@
 #define IPU_MODEL_MODEL_HPP
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -150,6 +151,35 @@ struct RunCancelled : poplar::runtime_error {
 // repeatedly on the thread of the run. Null: runs are not cancelled, as in a new engine.
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
                      std::function<void()> poll = {});
+
+// ---- Ending a compilation early.
+// Poplar's equivalent: none; an exception of compileGraph's ProgressFunc ends one between two operations.
+
+// Thrown by what plans operations when the deadline of its thread is over.
+struct OutOfTime : std::runtime_error {
+  OutOfTime() : std::runtime_error("planning took longer than it may") {}
+};
+
+// While it lives, what its thread plans (a graph that is compiled, with all threads that help, and the
+// functions of PopLibs that choose tile mappings) throws OutOfTime after `seconds`, also within the planning
+// of one operation. Inside of another deadline, the earlier one counts. Ends on its own thread, the last
+// first.
+class Deadline {
+ public:
+  explicit Deadline(double seconds);
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+  ~Deadline();
+
+  std::chrono::steady_clock::time_point when() const { return when_; }
+
+ private:
+  const Deadline* const outer_;
+  std::chrono::steady_clock::time_point when_;
+};
+
+// Throws OutOfTime where the deadline of this thread is over.
+void CheckDeadline();
 
 // ---- Cycles of a run.
 // Poplar's equivalent: poplar::cycleCount around a program, or the execution profile of PopVision.

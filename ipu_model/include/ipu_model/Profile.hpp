@@ -138,9 +138,9 @@ struct ProfileMemory {
   // it.
   Runs gaps;
   // (index into ProfileVariables, address), flat, for single tiles: for the fullest, as far as
-  // Profile::kMostAddresses addresses go. By tile, the index into `layouts`, or -1.
-  std::vector<std::vector<std::int64_t>> layouts;
-  Runs layout_of_tile;
+  // Profile::kMostAddresses addresses go. By tile, the index into `addresses`, or -1.
+  std::vector<std::vector<std::int64_t>> addresses;
+  Runs addresses_of_tile;
   // The step at which Report::max_tile is fullest; -1 if another program than the main one runs then.
   std::int32_t peak_step = -1;
   // Bytes on all tiles that no step changes: code, vertex state, constants and variables that are live in
@@ -156,8 +156,8 @@ struct ProfileMemory {
     visit.Integers("code", self.code);
     visit.Integers("total", self.total);
     visit.Integers("gaps", self.gaps);
-    visit.Integers("layouts", self.layouts);
-    visit.Integers("layout_of_tile", self.layout_of_tile);
+    visit.Integers("addresses", self.addresses);
+    visit.Integers("addresses_of_tile", self.addresses_of_tile);
     visit("peak_step", self.peak_step);
     visit("always_live_bytes", self.always_live_bytes);
   }

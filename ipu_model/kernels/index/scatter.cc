@@ -7,7 +7,7 @@
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/isa.h"
-#include "kernels/index/partition_windows.h"
+#include "kernels/index/ranged_windows.h"
 
 namespace ipu_model {
 namespace {
@@ -126,11 +126,10 @@ void CombineAll(HostContext& context, Combine combine, const WindowRows& rows, b
       });
       break;
     case Share::By::kRanges:
-      for (std::int64_t begin = 0; begin < n; begin += PartitionedWindows::kMostRows) {
+      for (std::int64_t begin = 0; begin < n; begin += RangedWindows::kMostRows) {
         const Scratch::Mark mark = context.scratch.Save();
-        const PartitionedWindows parts(context, rows, begin,
-                                       std::min(n, begin + PartitionedWindows::kMostRows), share.operand,
-                                       share.updates);
+        const RangedWindows parts(context, rows, begin, std::min(n, begin + RangedWindows::kMostRows),
+                                  share.operand, share.updates);
         ParallelFor(context.pool, parts.num_ranges(), 1, [&](std::int64_t first, std::int64_t last) {
           const auto windows = ChooseLoops().windows;
           for (std::int64_t range = first; range < last; ++range) {

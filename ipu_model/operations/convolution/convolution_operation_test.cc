@@ -10,6 +10,7 @@
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "hlo/Convolution.hpp"
+#include "ipu_model/Model.hpp"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"
 #include "poplar/exceptions.hpp"
@@ -171,6 +172,14 @@ ConvolutionProblem Layer(std::int64_t image, std::int64_t in, std::int64_t out, 
   p.rhs = {out, in, 3, 3};
   p.out = {32, out, size, size};
   return p;
+}
+
+TEST(PlanningEndsInTime) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  const ConvolutionProblem layer = Layer(32, 32, 32, 0);
+  CHECK(ChooseConvolutionSplit(layer, target, 1472, 0.6).num_parts() > 1);
+  const ipu_model::Deadline over(0);
+  CHECK_THROWS(ipu_model::OutOfTime, ChooseConvolutionSplit(layer, target, 1472, 0.6));
 }
 
 TEST(SplitsUseMostTiles) {

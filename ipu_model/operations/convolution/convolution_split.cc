@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/convolution/convolution_cost.h"
@@ -186,6 +187,7 @@ class SplitSearch {
   }
 
   double CostOf(const Parts& parts) const {
+    CheckDeadline();
     const int spatial = p_.geometry.spatial;
     std::int64_t extents[kMaxSpaceDims];
     const ConvolutionPart part = PartOf(parts, extents);

@@ -16,7 +16,7 @@
 #include "kernels/host/dense_tensor.h"
 #include "operations/data_views.h"
 #include "operations/fft/fft_cost.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 

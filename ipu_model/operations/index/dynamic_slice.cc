@@ -15,7 +15,7 @@
 #include "operations/index/gather_plan.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/long_slice_plan.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 #include "popops/DynamicSlice.hpp"

@@ -16,7 +16,7 @@
 #include "kernels/index/gather.h"
 #include "operations/index/gather_division.h"
 #include "operations/index/index_cost.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/vertex_groups.h"
 
 namespace ipu_model {

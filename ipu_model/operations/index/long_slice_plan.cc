@@ -8,7 +8,7 @@
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
 #include "operations/index/index_cost.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 
 namespace ipu_model {
 namespace {

@@ -18,7 +18,7 @@
 #include "operations/index/gather_plan.h"
 #include "operations/index/scatter_partials.h"
 #include "operations/index/scatter_problem.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 #include "popops/Scatter.hpp"

@@ -9,7 +9,7 @@
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/elementwise_cost.h"
 #include "operations/elementwise/fill_iota_cost.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/reduce/reduce_cost.h"
 
 namespace ipu_model {

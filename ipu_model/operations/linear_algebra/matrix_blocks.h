@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/mapping.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 
 namespace ipu_model {
 

@@ -18,7 +18,7 @@
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/readers.h"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/product/gemm.h"
 #include "operations/product/product_cost.h"
@@ -141,6 +142,7 @@ class Planner {
             const std::int64_t n = CeilDivide(extents_[kColumnDim], CeilDivide(extents_[kColumnDim], wanted));
             if (n == last) continue;
             last = n;
+            CheckDeadline();
             // Fewer columns of parts only make the blocks larger.
             if (LeastCycles({g, m, n, k}) >= best_.cycles && best_bytes_ <= limit_) break;
             ConsiderOrders({g, m, n, k});

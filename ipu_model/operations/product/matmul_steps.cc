@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline.h"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
@@ -138,6 +139,7 @@ bool HasStepsWithin(const MatMulPlan& plan, DType a, DType b, double bytes) {
 
 std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, std::int64_t step,
                                    std::int64_t steps) {
+  CheckDeadline();
   if (steps == 1) return vertices;
   for (Vertex& v : vertices)
     std::tie(v.box.begin[dim], v.box.end[dim]) = StepRange(v.box.begin[dim], v.box.end[dim], step, steps);

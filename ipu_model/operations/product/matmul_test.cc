@@ -464,6 +464,18 @@ TEST(WeightsStayWhereTheyAre) {
   }
 }
 
+TEST(PlanningEndsInTime) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  MatMulProblem problem;
+  problem.rows = problem.columns = problem.depth = 8192;
+  problem.a_type = problem.b_type = problem.out_type = DType::kF16;
+  const MatMulPlan plan = PlanMatMul(target, target.num_tiles, problem);
+  const Deadline over(0);
+  CHECK_THROWS(OutOfTime, PlanMatMul(target, target.num_tiles, problem));
+  CHECK_THROWS(OutOfTime, VerticesOfStep({}, kRowDim, 0, 2));
+  CHECK_THROWS(OutOfTime, OutputVertices(plan));
+}
+
 TEST(PlansFitTheirMemory) {
   const TargetModel& target = FindTargetModel("bow");
   for (const double proportion : {0.6, 0.2, 0.05}) {

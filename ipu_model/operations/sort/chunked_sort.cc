@@ -12,7 +12,7 @@
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/sort/sort.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/sort/row_parts.h"
 #include "operations/sort/sort_cost.h"
 #include "operations/vertex_groups.h"

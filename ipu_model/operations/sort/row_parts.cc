@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/host/integer_division.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/sort/sort_cost.h"
 
 namespace ipu_model {

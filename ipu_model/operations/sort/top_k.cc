@@ -16,7 +16,7 @@
 #include "hlo/Sort.hpp"
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 #include "operations/readers.h"
 #include "operations/sort/chunked_sort.h"
 #include "operations/sort/row_parts.h"

@@ -220,6 +220,7 @@ class Context:
 
     def lower_op(self, op: Op) -> None:
         """Adds one op to the current sequence."""
+        _ipu.check_deadline()
         outer = self._origin
         self.origins.append(op)
         self._origin = len(self.origins)

@@ -1,7 +1,7 @@
 // Tile mappings of tensors that are indexed with run-time values: indexed dimensions are whole on each tile,
 // the others are spread.
-#ifndef IPU_MODEL_OPERATIONS_INDEX_SLICE_PARTITION_H_
-#define IPU_MODEL_OPERATIONS_INDEX_SLICE_PARTITION_H_
+#ifndef IPU_MODEL_OPERATIONS_INDEX_SLICE_GRID_H_
+#define IPU_MODEL_OPERATIONS_INDEX_SLICE_GRID_H_
 
 #include <cstdint>
 #include <vector>
@@ -36,4 +36,4 @@ Shape TileStrides(const Shape& parts);
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_OPERATIONS_INDEX_SLICE_PARTITION_H_
+#endif  // IPU_MODEL_OPERATIONS_INDEX_SLICE_GRID_H_

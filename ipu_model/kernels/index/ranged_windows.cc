@@ -1,4 +1,4 @@
-#include "kernels/index/partition_windows.h"
+#include "kernels/index/ranged_windows.h"
 
 #include <algorithm>
 
@@ -18,9 +18,8 @@ OffsetRange OffsetRange::Of(const HostTensor& tensor) {
   return range;
 }
 
-PartitionedWindows::PartitionedWindows(HostContext& context, const WindowRows& rows, std::int64_t begin,
-                                       std::int64_t end, const OffsetRange& operand,
-                                       const OffsetRange& updates)
+RangedWindows::RangedWindows(HostContext& context, const WindowRows& rows, std::int64_t begin,
+                             std::int64_t end, const OffsetRange& operand, const OffsetRange& updates)
     : low_to_(operand.low), low_from_(updates.low) {
   // Each thread has one chunk of consecutive rows in all three passes.
   const std::int64_t chunks = context.pool.size(), n = end - begin;

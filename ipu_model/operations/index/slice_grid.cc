@@ -1,5 +1,5 @@
 // Tile mappings for indexing with run-time values.
-#include "operations/index/slice_partition.h"
+#include "operations/index/slice_grid.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Orders the windows of a scatter by ranges of the operand, so that threads can share them.
-#ifndef IPU_MODEL_KERNELS_INDEX_PARTITION_WINDOWS_H_
-#define IPU_MODEL_KERNELS_INDEX_PARTITION_WINDOWS_H_
+#ifndef IPU_MODEL_KERNELS_INDEX_RANGED_WINDOWS_H_
+#define IPU_MODEL_KERNELS_INDEX_RANGED_WINDOWS_H_
 
 #include <cstdint>
 
@@ -19,14 +19,14 @@ struct OffsetRange {
 
 // Rows whose windows are inside the operand, cut into ranges of the operand offset; within a range in the
 // order of the rows. Every row is looked at once, whatever the number of threads.
-class PartitionedWindows {
+class RangedWindows {
  public:
-  // The most rows of one partition: the lists of this many stay in the caches.
+  // The most rows at once: the lists of this many stay in the caches.
   static constexpr std::int64_t kMostRows = std::int64_t{1} << 16;
 
-  // Partitions rows [begin, end). The ranges must fit in a word. The lists are in the scratch memory.
-  PartitionedWindows(HostContext& context, const WindowRows& rows, std::int64_t begin, std::int64_t end,
-                     const OffsetRange& operand, const OffsetRange& updates);
+  // Orders rows [begin, end). The ranges must fit in a word. The lists are in the scratch memory.
+  RangedWindows(HostContext& context, const WindowRows& rows, std::int64_t begin, std::int64_t end,
+                const OffsetRange& operand, const OffsetRange& updates);
 
   int num_ranges() const { return num_ranges_; }
   // Calls f(list) for all windows of a range, in blocks.
@@ -59,4 +59,4 @@ class PartitionedWindows {
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_KERNELS_INDEX_PARTITION_WINDOWS_H_
+#endif  // IPU_MODEL_KERNELS_INDEX_RANGED_WINDOWS_H_
