@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "kernels/copy/line_copy.h"
 #include "kernels/copy/permuted_copy.h"
 #include "kernels/copy/transpose.h"
 #include "kernels/host/bound_slice.h"
@@ -66,6 +67,63 @@ struct Bytes16 {
   std::uint64_t low, high;
 };
 
+// Shorter lines take less time in a loop than in a call.
+constexpr std::int64_t kShortLine = 16;
+// Elements that are picked out of a line at a time.
+constexpr std::int64_t kPicked = 1024;
+
+// Copies lines of `kLength` elements that run backwards.
+template <typename T, int kLength>
+void CopyShortReversed(std::int64_t n, const char* src, std::int64_t src_stride, char* dst,
+                       std::int64_t dst_stride) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T* s = reinterpret_cast<const T*>(src + i * src_stride);
+    T* d = reinterpret_cast<T*>(dst + i * dst_stride);
+    for (int j = 0; j < kLength; ++j) d[j] = s[-j];
+  }
+}
+
+// Copies runs of `kBytes` bytes.
+template <std::int64_t kBytes>
+void CopyFixedRuns(std::int64_t n, const char* src, std::int64_t src_stride, char* dst,
+                   std::int64_t dst_stride) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    char run[kBytes];  // in registers
+    std::memcpy(run, src + i * src_stride, kBytes);
+    std::memcpy(dst + i * dst_stride, run, kBytes);
+  }
+}
+using RunCopy = decltype(&CopyFixedRuns<1>);
+// Null for other lengths.
+RunCopy FindRunCopy(std::int64_t bytes) {
+  switch (bytes) {
+    case 2:
+      return CopyFixedRuns<2>;
+    case 3:
+      return CopyFixedRuns<3>;
+    case 4:
+      return CopyFixedRuns<4>;
+    case 6:
+      return CopyFixedRuns<6>;
+    case 8:
+      return CopyFixedRuns<8>;
+    case 12:
+      return CopyFixedRuns<12>;
+    case 16:
+      return CopyFixedRuns<16>;
+    case 24:
+      return CopyFixedRuns<24>;
+    case 32:
+      return CopyFixedRuns<32>;
+    case 48:
+      return CopyFixedRuns<48>;
+    case 64:
+      return CopyFixedRuns<64>;
+    default:
+      return nullptr;
+  }
+}
+
 template <typename T>
 void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* dst, std::int64_t dst_stride) {
   constexpr std::int64_t kSize = sizeof(T);
@@ -79,6 +137,8 @@ void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* ds
     } else {
       for (std::int64_t i = 0; i < n; ++i) d[i * ds] = value;
     }
+  } else if (ss == -1 && ds == 1 && n >= kShortLine) {
+    FindLineCopies(kSize).reversed(s, d, n);
   } else if (ds == 1) {
     for (std::int64_t i = 0; i < n; ++i) d[i] = s[i * ss];
   } else {
@@ -96,6 +156,19 @@ void CopyPlane(std::int64_t rows, std::int64_t columns, const char* src, std::in
   constexpr std::int64_t kBlock = std::max<std::int64_t>(kLineBytes / kSize, 8), kGroup = 4 * kBlock;
   constexpr std::int64_t kAhead = 2 * kBlock;
   const bool contiguous = src_row == kSize && dst_column == kSize;
+  constexpr std::int64_t kMostWoven = LineCopies::kMostWoven;
+  if (contiguous && columns <= kMostWoven && dst_row == columns * kSize)
+    return FindLineCopies(kSize).woven(src, src_column / kSize, columns, dst, rows);
+  if (contiguous && rows <= kMostWoven && src_column > 0) {
+    const LineCopies copies = FindLineCopies(kSize);
+    // Each piece of the source is read for every row while it is in the cache.
+    for (std::int64_t c = 0; c < columns; c += kPicked) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        copies.picked(src + r * kSize + c * src_column, src_column / kSize, dst + r * dst_row + c * kSize,
+                      std::min(kPicked, columns - c));
+    }
+    return;
+  }
   TransposeFunction transpose = nullptr;
   if constexpr (kSize <= 8) transpose = contiguous ? FindTransposeLines(sizeof(T)) : nullptr;
   const auto copy_block = [&](std::int64_t r, std::int64_t c) {
@@ -105,6 +178,22 @@ void CopyPlane(std::int64_t rows, std::int64_t columns, const char* src, std::in
     if (transpose != nullptr && nr == kBlock && nc == kBlock) {
       return transpose(reinterpret_cast<const unsigned char*>(from), src_column,
                        reinterpret_cast<unsigned char*>(to), dst_row);
+    }
+    if constexpr (kSize <= 8) {
+      constexpr std::int64_t kSquare = kTransposeSide<T>;
+      if (contiguous && nr >= kSquare && nc >= kSquare) {
+        // The last squares overlap those before them.
+        for (std::int64_t i = 0; i < nr; i += kSquare) {
+          const std::int64_t row = std::min(i, nr - kSquare);
+          for (std::int64_t j = 0; j < nc; j += kSquare) {
+            const std::int64_t column = std::min(j, nc - kSquare);
+            TransposeSquare<T>(
+                reinterpret_cast<const unsigned char*>(from) + row * kSize + column * src_column, src_column,
+                reinterpret_cast<unsigned char*>(to) + row * dst_row + column * kSize, dst_row);
+          }
+        }
+        return;
+      }
     }
     for (std::int64_t i = 0; i < nr; ++i) {
       CopyLine<T>(nc, from + i * src_row, src_column, to + i * dst_row, dst_column);
@@ -139,10 +228,24 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
     }
     return;
   }
-  if (left == 2 && loop.src[dim + 1] != 0 && std::abs(loop.src[dim]) < std::abs(loop.src[dim + 1])) {
+  if (left == 2 && loop.src[dim] != 0 && std::abs(loop.src[dim]) < std::abs(loop.src[dim + 1])) {
     CopyPlane<T>(loop.shape[dim], loop.shape[dim + 1], src, loop.src[dim], loop.src[dim + 1], dst,
                  loop.dst[dim], loop.dst[dim + 1]);
     return;
+  }
+  if (left == 2 && loop.dst[dim + 1] == kSize) {
+    if (loop.src[dim + 1] == kSize) {
+      if (const RunCopy copy = FindRunCopy(loop.shape[dim + 1] * kSize))
+        return copy(loop.shape[dim], src, loop.src[dim], dst, loop.dst[dim]);
+    } else if (loop.src[dim + 1] == -kSize && loop.shape[dim + 1] <= 4) {
+      const auto copy = loop.shape[dim + 1] == 2   ? CopyShortReversed<T, 2>
+                        : loop.shape[dim + 1] == 3 ? CopyShortReversed<T, 3>
+                                                   : CopyShortReversed<T, 4>;
+      return copy(loop.shape[dim], src, loop.src[dim], dst, loop.dst[dim]);
+    } else if (loop.src[dim + 1] == 0 && loop.dst[dim] == loop.shape[dim + 1] * kSize) {
+      return FindLineCopies(kSize).repeated(src, loop.src[dim] / kSize, dst, loop.shape[dim],
+                                            loop.shape[dim + 1]);
+    }
   }
   for (std::int64_t i = 0; i < loop.shape[dim]; ++i) {
     CopyDims<T>(loop, dim + 1, src + i * loop.src[dim], dst + i * loop.dst[dim]);

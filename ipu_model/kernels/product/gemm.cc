@@ -10,6 +10,7 @@
 #include "kernels/host/isa.h"
 #include "kernels/product/gemm_convert.h"
 #include "kernels/product/gemm_problem.h"
+#include "kernels/product/small_tiles.h"
 #include "kernels/vector/convert.h"
 
 namespace ipu_model {
@@ -83,6 +84,41 @@ void ConvertOperands(HostContext& context, GemmProblem& p) {
     p.b = Converted(context, p.b, p.accumulator, p.groups, p.k, p.n);
 }
 
+// Up to this many elements of a matrix, tiles read it where it lies: it stays in the L1 cache.
+constexpr std::int64_t kSmallMatrix = 64 * 64;
+// Multiply-adds from which a second worker pays.
+constexpr std::int64_t kWorkForThreads = 96 * 96 * 96;
+
+// Small matrices: what the blocked product decides and packs for each of them would take as long as the
+// product.
+bool RunSmall(HostContext& context, const GemmProblem& p) {
+  if (p.m == 1 || std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kSmallMatrix || p.k > kSmallMatrix / 8 ||
+      p.c.column != 1)
+    return false;
+  const SmallTiles tiles = HasAvx512() ? avx512::FindSmallTiles(p) : avx2::FindSmallTiles(p);
+  if (tiles.run == nullptr) return false;
+  const std::int64_t work = p.m * p.n * p.k;
+  const int workers = work * p.groups < kWorkForThreads
+                          ? 1
+                          : static_cast<int>(std::min<std::int64_t>(p.groups, context.pool.size()));
+  const std::size_t bytes = (tiles.scratch_bytes + 63) / 64 * 64;
+  auto* scratch =
+      static_cast<unsigned char*>(context.scratch.Allocate(bytes * static_cast<std::size_t>(workers)));
+  if (workers == 1) {
+    tiles.run(p, 0, p.groups, scratch);
+    return true;
+  }
+  const std::int64_t pieces = std::min(p.groups, workers * kPiecesPerWorker);
+  WorkShares shares(pieces, workers);
+  auto task = [&](int w) {
+    for (std::int64_t i = shares.Next(w); i != WorkShares::kNone; i = shares.Next(w))
+      tiles.run(p, p.groups * i / pieces, p.groups * (i + 1) / pieces,
+                scratch + static_cast<std::size_t>(w) * bytes);
+  };
+  context.pool.Run(workers, TaskRef(task));
+  return true;
+}
+
 void RunBlocked(HostContext& context, GemmProblem p) {
   // A dimension of extent 1 may have any stride, so set it to the stride that the kernel expects.
   if (p.k == 1) {
@@ -122,7 +158,7 @@ void RunReal(HostContext& context, GemmProblem p) {
   const GemmMatrix written = p.c;
   FoldGroups(p);
   if (BetterSwapped(p)) Swap(p);
-  RunBlocked(context, p);
+  if (!RunSmall(context, p)) RunBlocked(context, p);
   if (sums != nullptr) StoreMatrices(context, written, result, const_cast<void*>(result.data), groups, m, n);
 }
 

@@ -34,6 +34,7 @@ void BlockReduction::Run(void* const* totals) {
   const int count = loops_.argument != nullptr ? 2 : 1;
   for (int i = 0; i < count; ++i) totals_[i] = static_cast<unsigned char*>(totals[i]);
   if (count == 1 && load_ == nullptr && plan_.short_rows(size_)) return RunShortRows();
+  if (count == 1 && load_ == nullptr && loops_.single->rows != nullptr && plan_.many_rows()) return RunRows();
 
   const std::int64_t results = plan_.kept.count, work = plan_.items * plan_.segments;
   for (int i = 0; i < count; ++i)
@@ -74,6 +75,18 @@ void BlockReduction::RunShortRows() {
   const std::int64_t results = plan_.kept.count;
   if (results * plan_.length < kElementsForThreads) return rows(0, results);
   ParallelFor(context_.pool, results, 64, rows);
+}
+
+void BlockReduction::RunRows() {
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t stride = plan_.kept.stride[0][0];
+    std::int64_t r = begin;
+    r += loops_.single->rows(Total(0, 0, begin), Base(0, begin * stride), stride, end - begin, plan_.length);
+    for (; r < end; ++r) loops_.single->row(Base(0, r * stride), plan_.length, Total(0, 0, r));
+  };
+  const std::int64_t results = plan_.kept.count;
+  if (results * plan_.length < kElementsForThreads) return run(0, results);
+  ParallelFor(context_.pool, results, 16, run);
 }
 
 void BlockReduction::RunItems(unsigned char* buffer, std::int64_t begin, std::int64_t end) {

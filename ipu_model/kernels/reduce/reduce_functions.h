@@ -23,6 +23,10 @@ struct ReduceFunctions {
   // total[r] = p[r * row_stride] op p[r * row_stride + 1] op ...
   void (*short_rows)(void* total, const void* p, std::int64_t row_stride, std::int64_t rows,
                      std::int64_t n) = nullptr;
+  // Combines each of `rows` rows of n >= ShortRowElements elements as `row` does, and returns how many: a few
+  // at the end are left. Null for operations whose rows are combined one by one.
+  std::int64_t (*rows)(void* total, const void* p, std::int64_t row_stride, std::int64_t rows,
+                       std::int64_t n) = nullptr;
   // row, lanes and short_rows as block functions: the result is total, operand 0 is p, and `immediate` is the
   // stride of the lanes. Short rows have their elements in `immediate`, and operand 1 is the row's stride.
   MicroFunction row_call = nullptr, lanes_call = nullptr, short_rows_call = nullptr;
@@ -44,12 +48,15 @@ struct ArgumentFunctions {
 
 namespace avx2 {
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
-void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);  // which it calls
+// Both are called by FindReduce.
+void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
+void FindRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
 }  // namespace avx2
 namespace avx512 {
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
 void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
+void FindRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
 }  // namespace avx512
 

@@ -222,7 +222,13 @@ void LanesCall(const MicroArguments& m) {
 
 template <typename F, typename T>
 ReduceFunctions Both() {
-  return {Row<F, T>, Lanes<F, T>, Columns<F, T>, nullptr, RowCall<Row<F, T>>, LanesCall<F, T>, nullptr};
+  ReduceFunctions functions;
+  functions.row = Row<F, T>;
+  functions.lanes = Lanes<F, T>;
+  functions.columns = Columns<F, T>;
+  functions.row_call = RowCall<Row<F, T>>;
+  functions.lanes_call = LanesCall<F, T>;
+  return functions;
 }
 template <typename T, bool kLargest>
 ReduceFunctions ExtremeOf() {
@@ -358,7 +364,9 @@ ArgumentFunctions ArgumentsFor(bool largest, RegisterType index) {
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type) {
   ReduceFunctions functions =
       ForNumber<ReduceFunctions>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
-  if (functions.row != nullptr) FindShortRows(op, type, &functions);
+  if (functions.row == nullptr) return functions;
+  FindShortRows(op, type, &functions);
+  FindRows(op, type, &functions);
   return functions;
 }
 

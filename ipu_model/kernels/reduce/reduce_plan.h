@@ -30,6 +30,11 @@ struct ReducePlan {
     return reduced.rank == 1 && reduced.stride[0][0] == 1 && kept.rank == 1 && !folded &&
            length < ShortRowElements(size);
   }
+  // Whether each result is one piece of consecutive elements, all at one stride.
+  bool many_rows() const {
+    return rows && units == 1 && segments == 1 && reduced.rank == 1 && reduced.stride[0][0] == 1 &&
+           kept.rank == 1;
+  }
 };
 
 // Returns the plan for `count` tensors of one shape and the reduced dimensions with a bit in `dimensions`.

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/reduce/reduce_columns_isa.h"
 #include "kernels/reduce/reduce_functions.h"
 #include "kernels/reduce/reduce_operations_isa.h"
 #include "kernels/vector/register_types_isa.h"
@@ -169,9 +170,17 @@ void ShortRows(void* total, const void* data, std::int64_t row_stride, std::int6
       return;
     }
   }
+  std::int64_t r = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    using Memory = typename VectorTypes<T>::Memory;
+    for (; r + kLanes<T> <= rows; r += kLanes<T>) {
+      typename VectorTypes<T>::Register sums{};
+      CombineColumns<F>(p + r * row_stride, row_stride, 0, n, false, sums);
+      *reinterpret_cast<Memory*>(t + r) = sums;
+    }
+  }
   // Several rows at once, because each operation waits for the one before.
   constexpr std::int64_t kRows = 4;
-  std::int64_t r = 0;
   for (; r + kRows <= rows; r += kRows) {
     const T* row[kRows];
     T x[kRows];

@@ -1,0 +1,38 @@
+// Copies of lines of elements that memmove cannot make.
+#ifndef IPU_MODEL_KERNELS_COPY_LINE_COPY_H_
+#define IPU_MODEL_KERNELS_COPY_LINE_COPY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/host/isa.h"
+
+namespace ipu_model {
+
+// Strides are in elements.
+struct LineCopies {
+  // The most lines that are woven into one, or picked out of one.
+  static constexpr std::int64_t kMostWoven = 4;
+  // to[i] = from[-i] for i < n.
+  void (*reversed)(const void* from, void* to, std::int64_t n);
+  // to[i * times + j] = from[i * step] for i < n and j < times.
+  void (*repeated)(const void* from, std::int64_t step, void* to, std::int64_t n, std::int64_t times);
+  // to[i * lines + l] = from[l * stride + i] for i < n and l < lines <= kMostWoven.
+  void (*woven)(const void* from, std::int64_t stride, std::int64_t lines, void* to, std::int64_t n);
+  // to[i] = from[i * step] for i < n, step > 0.
+  void (*picked)(const void* from, std::int64_t step, void* to, std::int64_t n);
+};
+
+namespace avx2 {
+LineCopies FindLineCopies(std::size_t size);  // element size: 1, 2, 4, 8 or 16 bytes
+}
+namespace avx512 {
+LineCopies FindLineCopies(std::size_t size);
+}
+inline LineCopies FindLineCopies(std::size_t size) {
+  return HasAvx512() ? avx512::FindLineCopies(size) : avx2::FindLineCopies(size);
+}
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_COPY_LINE_COPY_H_

@@ -1,0 +1,142 @@
+// Lines that run backwards, repeated elements and short runs, of every element size, against copies element
+// by element.
+#include "kernels/copy/line_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "check.h"
+#include "kernels/copy/slice.h"
+#include "kernels/host/context.h"
+
+namespace ipu_model {
+namespace {
+
+std::vector<unsigned char> Numbers(std::int64_t n) {
+  std::vector<unsigned char> bytes(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 167 + i / 251);
+  return bytes;
+}
+
+// Calls check(functions, element size) for every instruction set and size.
+template <typename Check>
+void ForAll(const Check& check) {
+  for (const bool wide : {false, true}) {
+    if (wide && !HasAvx512()) continue;
+    for (const std::int64_t size : {1, 2, 4, 8, 16}) {
+      const auto bytes = static_cast<std::size_t>(size);
+      check(wide ? avx512::FindLineCopies(bytes) : avx2::FindLineCopies(bytes), size);
+    }
+  }
+}
+
+// The memory has no byte to spare, so that a sanitizer sees what goes over its ends.
+TEST(LinesRunBackwards) {
+  ForAll([](const LineCopies& copies, std::int64_t size) {
+    for (const std::int64_t n : {1, 2, 15, 16, 17, 63, 64, 65, 200}) {
+      const std::vector<unsigned char> from = Numbers(n * size);
+      std::vector<unsigned char> to(from.size()), expected;
+      for (std::int64_t i = n - 1; i >= 0; --i)
+        expected.insert(expected.end(), from.begin() + i * size, from.begin() + (i + 1) * size);
+      copies.reversed(from.data() + (n - 1) * size, to.data(), n);
+      CHECK(to == expected);
+    }
+  });
+}
+
+TEST(ElementsAreRepeated) {
+  ForAll([](const LineCopies& copies, std::int64_t size) {
+    for (const std::int64_t n : {1, 2, 7, 50}) {
+      for (const std::int64_t step : {1, 3}) {
+        for (const std::int64_t times : {1, 2, 3, 5, 8, 16, 17, 40}) {
+          const std::vector<unsigned char> from = Numbers(((n - 1) * step + 1) * size);
+          std::vector<unsigned char> to(static_cast<std::size_t>(n * times * size)), expected;
+          for (std::int64_t i = 0; i < n * times; ++i) {
+            const auto element = from.begin() + i / times * step * size;
+            expected.insert(expected.end(), element, element + size);
+          }
+          copies.repeated(from.data(), step, to.data(), n, times);
+          CHECK(to == expected);
+        }
+      }
+    }
+  });
+}
+
+TEST(LinesAreWovenAndPicked) {
+  ForAll([](const LineCopies& copies, std::int64_t size) {
+    for (const std::int64_t n : {1, 2, 7, 50, 131}) {
+      for (std::int64_t lines = 1; lines <= 7; ++lines) {
+        const std::vector<unsigned char> from = Numbers(n * lines * size);
+        std::vector<unsigned char> woven(from.size()), picked;
+        for (std::int64_t l = 0; l < lines; ++l) {
+          std::vector<unsigned char> line(static_cast<std::size_t>(n * size));
+          copies.picked(from.data() + l * size, lines, line.data(), n);
+          picked.insert(picked.end(), line.begin(), line.end());
+        }
+        for (std::int64_t i = 0; i < n * lines; ++i)
+          CHECK(std::memcmp(picked.data() + (i % lines * n + i / lines) * size, from.data() + i * size,
+                            static_cast<std::size_t>(size)) == 0);
+        if (lines > LineCopies::kMostWoven) continue;
+        copies.woven(picked.data(), n, lines, woven.data(), n);
+        CHECK(woven == from);
+      }
+    }
+  });
+}
+
+// Strides in elements.
+struct Box {
+  std::vector<std::int64_t> shape, src, dst;
+  std::int64_t first;  // the element of the source at index 0
+};
+
+void Reference(const Box& box, std::size_t d, const unsigned char* src, unsigned char* dst,
+               std::int64_t size) {
+  if (d == box.shape.size()) {
+    std::memcpy(dst, src, static_cast<std::size_t>(size));
+    return;
+  }
+  for (std::int64_t i = 0; i < box.shape[d]; ++i)
+    Reference(box, d + 1, src + i * box.src[d] * size, dst + i * box.dst[d] * size, size);
+}
+
+TEST(CopiesOfShortRuns) {
+  std::vector<Box> boxes = {{{1000, 40}, {40, -1}, {40, 1}, 39},
+                            {{300, 5}, {5, -1}, {5, 1}, 4},
+                            {{3000}, {-1}, {1}, 2999},
+                            {{5, 700, 3}, {2100, 1, 700}, {2100, 3, 1}, 0},
+                            {{5, 3, 1500}, {4500, 1, 3}, {4500, 1500, 1}, 0},
+                            {{5, 3, 70}, {350, 1, 5}, {210, 70, 1}, 0},
+                            {{300, 3}, {3, -1}, {3, 1}, 2},
+                            {{300, 4}, {4, -1}, {5, 1}, 3},
+                            {{20, 3, 50}, {50, 0, 1}, {150, 50, 1}, 0},
+                            {{4, 30, 7}, {210, 7, 0}, {210, 7, 1}, 0},
+                            {{4, 30, 7}, {30, 1, 0}, {210, 7, 1}, 0},
+                            {{4, 30, 7}, {30, 1, 0}, {240, 8, 1}, 0}};
+  for (std::int64_t run = 1; run <= 66; ++run)
+    boxes.push_back({{6, 9, run}, {9 * run, -run, 1}, {9 * run, run, 1}, 8 * run});
+  for (const Box& box : boxes) {
+    for (const std::int64_t size : {1, 2, 4, 8, 16}) {
+      std::int64_t from_elements = 1, to_elements = 1;
+      for (std::size_t d = 0; d < box.shape.size(); ++d) {
+        from_elements += (box.shape[d] - 1) * std::max<std::int64_t>(box.src[d], 0);
+        to_elements += (box.shape[d] - 1) * box.dst[d];
+      }
+      from_elements += box.first;
+      const std::vector<unsigned char> from = Numbers(from_elements * size);
+      std::vector<unsigned char> to(static_cast<std::size_t>(to_elements * size)), expected = to;
+      const unsigned char* first = from.data() + box.first * size;
+      Reference(box, 0, first, expected.data(), size);
+      CopyStrided(&ThreadPool::Global(), static_cast<int>(box.shape.size()), box.shape.data(), first,
+                  box.src.data(), to.data(), box.dst.data(), static_cast<std::size_t>(size));
+      CHECK(to == expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }
