@@ -16,6 +16,7 @@
 
 #include "codelets/cache_folder.h"
 #include "codelets/class_names.h"
+#include "codelets/codelet_output.h"
 #include "codelets/embedded_headers.h"
 #include "codelets/host_compiler.h"
 #include "ipu_model/Log.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using poplar::graph_program_compilation_error;
+using poplar::link_error;
 using poplar::poplar_error;
 
 // Vertices compute as plain C++ says: no fused multiply-add that the source does not have.
@@ -224,7 +226,7 @@ std::string TableSource(const std::string& main, const std::vector<ClassNames>& 
   }
   text += "{}};\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const ipu_model::codelet::Table " +
           std::string(codelet::kTableSymbol) + " = {ipu_model::codelet::kTableVersion, " +
-          std::to_string(classes.size()) + ", ipu_model_table::classes};\n";
+          std::to_string(classes.size()) + ", ipu_model_table::classes, &ipu_model::codelet::printer};\n";
   return text;
 }
 
@@ -301,12 +303,16 @@ void CompileInto(const HostCompiler& compiler, const CodeletSource& source, cons
   command.insert(command.begin() + 1, "-O2");
   if (std::any_of(classes.begin(), classes.end(), [](const ClassNames& c) { return c.has_private_fields; }))
     command.emplace_back("-fno-access-control");
-  command.insert(command.end(), {"-shared", "-Wl,-z,defs", (folder / "table.cc").string(), "-o",
-                                 (folder / "codelets.so").string()});
+  command.insert(command.end(), {"-shared", "-Wl,-z,defs", "-Wl,--wrap=printf,--wrap=puts,--wrap=putchar",
+                                 (folder / "table.cc").string(), "-o", (folder / "codelets.so").string()});
   result = RunTool(command);
   if (result.status != 0) {
-    throw graph_program_compilation_error("addCodelets: the vertices of '" + source.name +
-                                          "' cannot be compiled or linked:\n" + result.output);
+    const std::string message =
+        "addCodelets: the vertices of '" + source.name + "' cannot be compiled or linked:\n" + result.output;
+    for (const char* const undefined : {"undefined reference", "undefined symbol"}) {
+      if (result.output.find(undefined) != std::string::npos) throw link_error(message, result.output);
+    }
+    throw graph_program_compilation_error(message);
   }
   std::error_code ignored;
   for (const char* name : {"include", "source", "probe.o", "table.cc"})
@@ -481,6 +487,7 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSourc
     throw graph_program_compilation_error("addCodelets: the compiled codelets of '" + source.name +
                                           "' cannot be loaded: " + (problem != nullptr ? problem : ""));
   }
+  *table->print = &PrintFromCodelet;
   std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
   library->source_ = source;
   library->hash_ = HashOf(key);

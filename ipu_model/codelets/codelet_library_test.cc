@@ -270,13 +270,18 @@ TEST(errors_name_the_users_file_and_line) {
   const std::string message = Message([&] { CodeletLibrary::Compile(ReadCodeletFile(file.string(), "")); });
   CHECK(Contains(message, file.string() + ":4:"));
   CHECK(Contains(message, "nothing"));
-  // An error that only the whole compilation finds.
-  const std::string link = Message([] {
+  // An error that only the linker finds.
+  std::string type, output;
+  try {
     CompileText(
         "#include <poplar/Vertex.hpp>\nfloat missing();\nclass V : public poplar::Vertex {\n public:\n"
         "  poplar::Output<float> y;\n  bool compute() { *y = missing(); return true; }\n};\n");
-  });
-  CHECK(Contains(link, "missing"));
+  } catch (const poplar::link_error& error) {
+    type = error.type;
+    output = error.output;
+  }
+  CHECK_EQ(type, std::string("link_error"));
+  CHECK(Contains(output, "missing"));
   CHECK(Contains(Message([] { CompileText("#include \"no_such_file.h\"\n"); }), "no_such_file.h"));
   CHECK_THROWS(poplar::poplar_error, ReadCodeletFile("no_such_file.cpp", ""));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "poplar/DebugContext.hpp"
+#include "poplar/OptionFlags.hpp"
 #include "poplar/ProfileValue.hpp"
 #include "poplar/exceptions.hpp"
 

@@ -45,6 +45,25 @@ std::vector<int> Device::getDriverIDs() const {
   return ids;
 }
 
+std::map<std::string, std::string> Device::getAttributes() const {
+  const Target& target = getTarget();
+  return {{"architecture", target.getTargetArchString()},
+          {"clock", std::to_string(static_cast<unsigned long long>(target.getTileClockFrequency()))},
+          {"device type", target.getTargetType() == TargetType::CPU ? "CPU" : "IPU model"},
+          {"IPUs", std::to_string(target.getNumIPUs())},
+          {"memory per tile", std::to_string(target.getBytesPerTile())},
+          {"tiles per IPU", std::to_string(target.getTilesPerIPU())}};
+}
+
+std::string Device::getAttribute(const std::string& name) const {
+  const std::map<std::string, std::string> attributes = getAttributes();
+  const auto found = attributes.find(name);
+  if (found != attributes.end()) return found->second;
+  std::string names;
+  for (const auto& [known, value] : attributes) names += (names.empty() ? "" : ", ") + known;
+  throw poplar_error("Device::getAttribute: there is no attribute '" + name + "', there are: " + names);
+}
+
 Device Device::createVirtualDevice(unsigned tilesPerIPU) const {
   return Device(getTarget().createVirtualTarget(getTarget().getNumIPUs(), tilesPerIPU), id_);
 }

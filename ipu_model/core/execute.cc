@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "codelets/codelet_output.h"
 #include "codelets/isolation.h"
 #include "core/checked_vertex.h"
 #include "core/compute_set.h"
@@ -156,6 +157,7 @@ std::string ExecuteKernel::RunInHelper(double seconds, std::size_t* failed) cons
 void ExecuteKernel::Run() const {
   const std::size_t n = instances_.vertices().size();
   const double seconds = VertexTimeLimit::Current();
+  std::ostream* const output = CodeletOutput::Current();
   if (n == 0) return;
   std::size_t failed = 0;
   std::string reason;
@@ -169,6 +171,7 @@ void ExecuteKernel::Run() const {
     ParallelFor(
         ThreadPool::Global(), static_cast<std::int64_t>(n), 1, [&](std::int64_t begin, std::int64_t end) {
           if (stop.load(std::memory_order_relaxed)) return;
+          const CodeletOutput scope(output);
           std::size_t vertex = 0;
           std::string what =
               RunRange(static_cast<std::size_t>(begin), static_cast<std::size_t>(end), seconds, &vertex);

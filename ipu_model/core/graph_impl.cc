@@ -340,13 +340,31 @@ DataStream AddStream(GraphImpl* graph, const std::string& handle, const Type& ty
   return DataStream(handle, type, elements, host_to_device, static_cast<unsigned>(graph->streams.size() - 1));
 }
 
-}  // namespace
-
-DataStream Graph::addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements) {
-  return AddStream(impl_.get(), handle, type, elements, true);
+// How Poplar's hosts buffer and split transfers, which the model does not.
+void CheckStreamOptions(const char* function, const OptionFlags& options) {
+  for (const auto& [name, value] : options) {
+    if (name != "bufferingDepth" && name != "splitLimit") {
+      throw invalid_option(std::string(function) + ": there is no option '" + name +
+                           "'; the options are: bufferingDepth, splitLimit");
+    }
+    if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos)
+      throw invalid_option(std::string(function) + ": the option '" + name + "' cannot be '" + value + "'");
+  }
 }
 
-DataStream Graph::addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements) {
+}  // namespace
+
+DataStream Graph::addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements,
+                                      ReplicatedStreamMode mode, const OptionFlags& options) {
+  CheckStreamOptions("addHostToDeviceFIFO", options);
+  const DataStream stream = AddStream(impl_.get(), handle, type, elements, true);
+  impl_->streams.back().broadcast = mode == ReplicatedStreamMode::BROADCAST;
+  return stream;
+}
+
+DataStream Graph::addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements,
+                                      const OptionFlags& options) {
+  CheckStreamOptions("addDeviceToHostFIFO", options);
   return AddStream(impl_.get(), handle, type, elements, false);
 }
 

@@ -33,7 +33,8 @@ struct Stream {
   DType type = DType::kF32;
   std::int64_t num_elements = 0;
   bool host_to_device = true;
-  bool remote = false;  // of a remote buffer: moves over the link to the streaming memory
+  bool remote = false;     // of a remote buffer: moves over the link to the streaming memory
+  bool broadcast = false;  // one for all replicas
 };
 
 // Memory outside of the IPU, in rows.

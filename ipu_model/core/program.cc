@@ -357,6 +357,17 @@ PrintTensor::PrintTensor(const Tensor& tensor, const DebugContext& debugContext)
     : PrintTensor(debugContext.getPathName().empty() ? "tensor" : debugContext.getPathName(), tensor,
                   debugContext) {}
 
+PrintTensor::PrintTensor(const Tensor& tensor, const PrintTensorFmt& format, const DebugContext& debugContext)
+    : PrintTensor(tensor, debugContext) {
+  node_->format = format;
+}
+
+PrintTensor::PrintTensor(const std::string& title, const Tensor& tensor, const PrintTensorFmt& format,
+                         const DebugContext& debugContext)
+    : PrintTensor(title, tensor, debugContext) {
+  node_->format = format;
+}
+
 PrintTensor::PrintTensor(const std::string& title, const Tensor& tensor, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kPrint, debugContext)) {
   CheckValid(tensor, "PrintTensor");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/operation.h"
+#include "poplar/PrintTensor.hpp"
 
 namespace ipu_model {
 
@@ -47,6 +48,7 @@ struct ProgramNode {
   std::uint64_t count = 0;     // for kRepeat
   std::vector<std::int32_t> cases;  // for kSwitch; one fewer than children
   std::string text;
+  poplar::PrintTensorFmt format = poplar::PrintTensorFmt::disableFormatting();  // for kPrint
   std::uint32_t origin = 0;  // see SetOrigin in ipu_model/Profile.hpp; not stored
 };
 

@@ -25,6 +25,7 @@ using ipu_model::View;
 namespace {
 
 [[noreturn]] void Fail(const std::string& message) { throw poplar_error(message); }
+[[noreturn]] void FailIndex(const std::string& message) { throw index_error(message); }
 
 Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 
@@ -85,8 +86,8 @@ const void* Tensor::graph() const { return data().graph == nullptr ? nullptr : d
 void Tensor::CheckDim(const char* method, unsigned dimension) const {
   if (!valid()) Fail(std::string("Tensor::") + method + ": the tensor is empty (default-constructed)");
   if (dimension >= rank()) {
-    Fail(std::string("Tensor::") + method + ": there is no dimension " + std::to_string(dimension) +
-         " in a tensor of shape " + shapeToString());
+    FailIndex(std::string("Tensor::") + method + ": there is no dimension " + std::to_string(dimension) +
+              " in a tensor of shape " + shapeToString());
   }
 }
 
@@ -196,8 +197,8 @@ std::string Tensor::shapeToString() const { return ShapeString(ToShape(this->sha
 Tensor Tensor::slice(std::size_t begin, std::size_t end, unsigned dimension) const {
   CheckDim("slice", dimension);
   if (begin > end || end > this->shape()[dimension]) {
-    Fail("Tensor::slice: [" + std::to_string(begin) + ", " + std::to_string(end) + ") of dimension " +
-         std::to_string(dimension) + " is not inside a tensor of shape " + shapeToString());
+    FailIndex("Tensor::slice: [" + std::to_string(begin) + ", " + std::to_string(end) + ") of dimension " +
+              std::to_string(dimension) + " is not inside a tensor of shape " + shapeToString());
   }
   if (begin == 0 && end == this->shape()[dimension]) return *this;
   Shape shape = ToShape(this->shape());
@@ -232,8 +233,8 @@ Tensor Tensor::operator[](std::size_t i) const { return slice(i, i + 1, 0).squee
 
 Tensor Tensor::index(const std::vector<std::size_t>& indices) const {
   if (indices.size() > this->shape().size()) {
-    Fail("Tensor::index: " + std::to_string(indices.size()) + " indices for a tensor of shape " +
-         shapeToString());
+    FailIndex("Tensor::index: " + std::to_string(indices.size()) + " indices for a tensor of shape " +
+              shapeToString());
   }
   Tensor t = *this;
   for (std::size_t i : indices) t = t[i];

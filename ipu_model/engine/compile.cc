@@ -12,6 +12,7 @@
 #include "engine/device_report.h"
 #include "engine/empty_programs.h"
 #include "engine/engine_options.h"
+#include "engine/profile_file.h"
 #include "engine/serialised_program.h"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
@@ -210,7 +211,12 @@ Executable compileGraph(const Graph& graph, const std::vector<program::Program>&
       progress(static_cast<int>(done), static_cast<int>(total));
     };
   }
-  return ipu_model::Compile(graph, programs, debugContext.getPathName(), &cache, allow_out_of_memory);
+  try {
+    return ipu_model::Compile(graph, programs, debugContext.getPathName(), &cache, allow_out_of_memory);
+  } catch (ipu_model::OutOfMemory& failure) {
+    failure.graphProfile = ipu_model::GraphProfileOf(ipu_model::DescribeProgram(*failure.program));
+    throw;
+  }
 }
 
 void Executable::serialize(std::ostream& out) const {

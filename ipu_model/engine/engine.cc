@@ -255,6 +255,8 @@ void Engine::copyFromRemoteBuffer(const std::string& handle, void* to, std::uint
   if (bytes > 0) std::memcpy(to, row, bytes);
 }
 
+void Engine::setPrintStream(std::ostream& stream) { state_->SetPrintStream(stream); }
+
 void Engine::setPrintTensorStream(std::ostream& stream) {
   for (auto& replica : state_->replicas())
     replica.With([&](auto& engine) { engine.SetPrintTensorStream(stream); });

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "codelets/codelet_output.h"
 #include "codelets/vertex_guard.h"
 #include "ipu_model/Model.hpp"
 
@@ -62,8 +63,10 @@ EngineState::EngineState(poplar::Executable executable, const poplar::OptionFlag
 
 void EngineState::Load() {
   if (const std::string& lack = program().report.out_of_memory; !lack.empty()) {
-    throw poplar::graph_memory_allocation_error(
+    poplar::graph_memory_allocation_error error(
         "Engine::load: the program was compiled with debug.allowOutOfMemory, for its profile only: " + lack);
+    error.graphProfile = GraphProfileOf(Describe(false));
+    throw error;
   }
   for (ReplicaEngine& replica : replicas_) replica.With([](auto& engine) { engine.Load(); });
   loaded_ = true;
@@ -77,6 +80,7 @@ void EngineState::SetReplica(const Replica& replica) {
 void EngineState::Run(unsigned number) {
   if (replicas_.size() > 1) return RunTogether(number);
   const VertexTimeLimit limit(options_.vertex_seconds);
+  const CodeletOutput output(print_stream_);
   replicas_[0].With([&](auto& engine) { engine.Run(number); });
 }
 
@@ -87,6 +91,7 @@ void EngineState::RunTogether(unsigned number) {
   for (unsigned r = 0; r < replicas_.size(); ++r) {
     threads.emplace_back([&, r] {
       const VertexTimeLimit limit(options_.vertex_seconds);
+      const CodeletOutput output(print_stream_);
       try {
         replicas_[r].With([&](auto& engine) {
           engine.SetReplica({&group, r});
@@ -110,7 +115,18 @@ void EngineState::Connect(std::uint32_t stream, void* begin) {
   for (unsigned r = 0; r < replicas_.size(); ++r) ports_.erase({r, stream});
 }
 
+void EngineState::CheckBroadcast(const char* function, std::uint32_t stream, unsigned replica) const {
+  const Stream& described = program().streams.at(stream);
+  if (!described.broadcast || replica == kAll || replica == 0) return;
+  throw poplar::stream_connection_error(
+      std::string(function) + ": the stream '" + described.name +
+      "' is one for all replicas (ReplicatedStreamMode::BROADCAST); replica " + std::to_string(replica) +
+      " has none of its own");
+}
+
 void EngineState::Connect(std::uint32_t stream, unsigned replica, void* begin, void* end) {
+  CheckBroadcast("Engine::connectStream", stream, replica);
+  if (program().streams.at(stream).broadcast) replica = kAll;
   For("Engine::connectStream", replica, [&](unsigned r, ReplicaEngine& one) {
     one.With([&](auto& engine) { engine.ConnectStream(stream, begin, end); });
     ports_.erase({r, stream});
@@ -126,10 +142,17 @@ void EngineState::Connect(std::uint32_t stream, unsigned replica,
         "Engine::connectStreamToCallback: the option streamMemoryStays promises that there are no "
         "callbacks");
   }
+  CheckBroadcast("Engine::connectStreamToCallback", stream, replica);
   const Stream& described = program().streams.at(stream);
   const std::size_t bytes = static_cast<std::size_t>(described.num_elements) * SizeOf(described.type);
+  std::shared_ptr<BroadcastSource> source;
+  if (described.broadcast && replicas_.size() > 1) {
+    source = std::make_shared<BroadcastSource>(callback, bytes, replicas_.size());
+    replica = kAll;
+  }
   For("Engine::connectStreamToCallback", replica, [&](unsigned r, ReplicaEngine& one) {
-    auto port = std::make_unique<StreamPort>(callback, bytes, options_.prefetch);
+    auto port = source != nullptr ? std::make_unique<StreamPort>(source, r, bytes)
+                                  : std::make_unique<StreamPort>(callback, bytes, options_.prefetch);
     one.With([&](auto& engine) { engine.ConnectPort(stream, port.get()); });
     ports_[{r, stream}] = std::move(port);
   });
@@ -172,8 +195,10 @@ poplar::Executable CompileForEngine(const poplar::Graph& graph,
     ProfileFile file = DescribeProgram(*failure.program);
     file.report = failure.report;
     WriteFile(path, WriteProfileFile(file));
-    throw OutOfMemory(std::string(failure.what()) + ". Profile saved to: " + path, failure.report,
+    OutOfMemory saved(std::string(failure.what()) + ". Profile saved to: " + path, failure.report,
                       failure.program);
+    saved.graphProfile = failure.graphProfile;
+    throw saved;
   }
 }
 

@@ -77,6 +77,9 @@ class EngineState {
   void SetReplica(const Replica& replica);
   void Run(unsigned number);
 
+  // Of what codelets print.
+  void SetPrintStream(std::ostream& stream) { print_stream_ = &stream; }
+
   // As FastEngine::ConnectStream.
   void Connect(std::uint32_t stream, void* begin);
   void Connect(std::uint32_t stream, unsigned replica, void* begin, void* end);
@@ -97,6 +100,8 @@ class EngineState {
     std::vector<LoopRun> loops;
   };
 
+  // Throws stream_connection_error for another replica than the first of a stream that is one for all.
+  void CheckBroadcast(const char* function, std::uint32_t stream, unsigned replica) const;
   void RunTogether(unsigned number);
   void AddRun(unsigned number, const std::string& name);
   void SaveProfile() const;
@@ -107,6 +112,7 @@ class EngineState {
   // By replica and stream. After the engines, which refer to them.
   std::map<std::pair<unsigned, std::uint32_t>, std::unique_ptr<StreamPort>> ports_;
   bool loaded_ = false, profiling_ = true;
+  std::ostream* print_stream_ = nullptr;
   std::vector<RunRecord> runs_;
 };
 

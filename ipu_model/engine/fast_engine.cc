@@ -344,7 +344,7 @@ void FastEngine::Print(const ProgramNode& node) {
     packed.data = dense.data() + dense.size() - bytes;
     CopyTensor(context, tensors[i], packed);
   }
-  PrintTensor(*print_stream_, node.text, type, node.shape, dense.data());
+  PrintTensor(*print_stream_, node.text, type, node.shape, dense.data(), node.format);
 }
 
 void FastEngine::MakeBandMemory(const BandGroup& group) {

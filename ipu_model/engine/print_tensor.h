@@ -6,14 +6,17 @@
 #include <string>
 
 #include "core/box.h"
+#include "poplar/PrintTensor.hpp"
 
 namespace ipu_model {
 
+using PrintFormat = poplar::PrintTensorFmt;
+
 // Prints one line "title: [1 2 3]" for a vector, and nested brackets with one row per line from two
-// dimensions on. Floats have seven decimals. `data` holds the elements in row-major order, in host
-// representation.
+// dimensions on. `data` holds the elements in row-major order, in host representation. Without digits floats
+// have seven decimals.
 void PrintTensor(std::ostream& out, const std::string& title, DType type, const Shape& shape,
-                 const void* data);
+                 const void* data, const PrintFormat& format = PrintFormat::disableFormatting());
 
 }  // namespace ipu_model
 

@@ -13,6 +13,7 @@
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Profile.hpp"
 #include "ipu_model/Timeline.hpp"
+#include "poplar/ProfileValue.hpp"
 
 namespace ipu_model {
 
@@ -121,6 +122,8 @@ struct ProfileFile {
 
 // Without runs.
 ProfileFile DescribeProgram(const CompiledProgram& program);
+// What poplar::graph_memory_allocation_error has: the target, the limit, and the bytes on each tile.
+poplar::ProfileValue GraphProfileOf(const ProfileFile& file);
 // The steps of a run of a program, whose loops made these trips.
 ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, const std::string& name,
                         const std::vector<LoopRun>& loops);

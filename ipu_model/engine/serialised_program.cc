@@ -49,6 +49,12 @@ void WriteNode(Writer* writer, const ProgramNode& node, const NodeNumbers& numbe
   writer->Write(static_cast<std::int64_t>(node.count));
   writer->Write(node.cases);
   writer->Write(node.text);
+  if (node.kind != ProgramKind::kPrint) return;
+  const poplar::PrintTensorFmt& format = node.format;
+  for (const unsigned number : {format.summariseThreshold, format.edgeItems, format.maxLineWidth,
+                                format.digits, static_cast<unsigned>(format.floatFormat)})
+    writer->Write(static_cast<std::uint32_t>(number));
+  writer->Write(std::string{format.separator, format.openBracket, format.closeBracket});
 }
 
 class ProgramReader {
@@ -88,6 +94,7 @@ class ProgramReader {
       s.num_elements = reader_->ReadInteger(0, kMaxElements);
       s.host_to_device = reader_->Read<bool>();
       s.remote = reader_->Read<bool>();
+      s.broadcast = reader_->Read<bool>();
       program_->streams.push_back(std::move(s));
     }
   }
@@ -269,6 +276,22 @@ class ProgramReader {
     }
     return elements;
   }
+  poplar::PrintTensorFmt PrintFormat() {
+    poplar::PrintTensorFmt format;
+    for (unsigned* number :
+         {&format.summariseThreshold, &format.edgeItems, &format.maxLineWidth, &format.digits})
+      *number = reader_->Read<std::uint32_t>();
+    const auto notation = reader_->Read<std::uint32_t>();
+    const auto characters = reader_->Read<std::string>();
+    if (notation > static_cast<std::uint32_t>(poplar::PrintTensorFmt::FloatFormat::None) ||
+        characters.size() != 3)
+      reader_->Fail("a printed tensor has an unknown format");
+    format.floatFormat = static_cast<poplar::PrintTensorFmt::FloatFormat>(notation);
+    format.separator = characters[0];
+    format.openBracket = characters[1];
+    format.closeBracket = characters[2];
+    return format;
+  }
   // Views can repeat elements, so their number has a limit of its own: sizes of all of them in bytes are
   // added without a check.
   std::vector<View> Views() {
@@ -318,6 +341,7 @@ class ProgramReader {
     node->count = static_cast<std::uint64_t>(reader_->Read<std::int64_t>());
     node->cases = reader_->Read<std::vector<std::int32_t>>();
     node->text = reader_->Read<std::string>();
+    if (node->kind == ProgramKind::kPrint) node->format = PrintFormat();
     CheckNode(*node);
     return node;
   }
@@ -439,6 +463,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(s.num_elements);
     body.Write(s.host_to_device);
     body.Write(s.remote);
+    body.Write(s.broadcast);
   }
   body.Write(program.remote_buffers.size());
   for (const RemoteBuffer& b : program.remote_buffers) {

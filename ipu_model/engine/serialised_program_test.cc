@@ -216,6 +216,10 @@ TEST(GraphsThatCannotRunAreRefused) {
   } catch (const poplar::graph_memory_allocation_error& error) {
     CHECK(std::string(error.what()).find("large") != std::string::npos);
     CHECK(std::string(error.what()).find("big") == 0);
+    const auto& bytes = error.graphProfile["memory"]["byTile"]["total"];
+    CHECK_EQ(bytes.size(), 2u);
+    CHECK(bytes[0].asUint() + bytes[1].asUint() >= 4u << 20);
+    CHECK(error.graphProfile["target"]["bytesPerTile"].asUint() < bytes[0].asUint());
   }
   // Allowed, it is compiled and profiled, stored or not, but not run.
   const poplar::OptionFlags allowed = {{"debug.allowOutOfMemory", "true"}};

@@ -228,7 +228,7 @@ class TileEngine::Implementation {
         std::vector<unsigned char> bytes(tensor.bytes);
         LoadTensor(node, tensor, bytes.data());
         PrintTensor(*print_, node.text, node.tensor.empty() ? DType::kF32 : node.tensor[0].type, node.shape,
-                    bytes.data());
+                    bytes.data(), node.format);
         return;
       }
       case ProgramKind::kHostCall:

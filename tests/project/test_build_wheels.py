@@ -113,6 +113,7 @@ def test_version_is_the_same_everywhere():
         "jax_ipu/version.py": r'__version__ = "(.*)"',
         "ipu_model/CMakeLists.txt": r"project\(ipu_model VERSION (\S+)",
         "pjrt_plugin/BUILD.bazel": r'VERSION = "(.*)"',
+        "ipu_model/BUILD.bazel": r'VERSION = "(.*)"',
     }
     assert {re.search(pattern, (ROOT / path).read_text())[1] for path, pattern in places.items()} == {version}
     assert build_wheels.changes((ROOT / "CHANGELOG.md").read_text(), version)

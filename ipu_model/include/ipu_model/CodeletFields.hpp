@@ -3,9 +3,12 @@
 #ifndef IPU_MODEL_CODELETFIELDS_HPP
 #define IPU_MODEL_CODELETFIELDS_HPP
 
+#include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 #include <type_traits>
 
 #include "ipu_model/CodeletTable.hpp"
@@ -228,7 +231,48 @@ __attribute__((always_inline)) inline void Compute(void* vertex) {
   }
 }
 
+inline void (*printer)(const char* text, std::size_t bytes) = nullptr;
+
+inline int Print(const char* text, std::size_t bytes) {
+  printer(text, bytes);
+  return static_cast<int>(bytes);
+}
+inline int PrintFormatted(const char* format, va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  char text[512];
+  const int length = std::vsnprintf(text, sizeof(text), format, arguments);
+  if (length < static_cast<int>(sizeof(text))) {
+    va_end(again);
+    return length < 0 ? length : Print(text, static_cast<std::size_t>(length));
+  }
+  std::string longer(static_cast<std::size_t>(length) + 1, '\0');
+  std::vsnprintf(&longer[0], longer.size(), format, again);
+  va_end(again);
+  return Print(longer.data(), static_cast<std::size_t>(length));
+}
+
 }  // namespace codelet
 }  // namespace ipu_model
+
+// What the linker (--wrap) calls in place of the functions of print.h.
+extern "C" {
+__attribute__((used, visibility("hidden"), format(printf, 1, 2))) int __wrap_printf(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = ipu_model::codelet::PrintFormatted(format, arguments);
+  va_end(arguments);
+  return length;
+}
+__attribute__((used, visibility("hidden"))) int __wrap_puts(const char* text) {
+  ipu_model::codelet::Print(text, std::strlen(text));
+  return ipu_model::codelet::Print("\n", 1);
+}
+__attribute__((used, visibility("hidden"))) int __wrap_putchar(int character) {
+  const char text = static_cast<char>(character);
+  ipu_model::codelet::Print(&text, 1);
+  return character;
+}
+}
 
 #endif  // IPU_MODEL_CODELETFIELDS_HPP

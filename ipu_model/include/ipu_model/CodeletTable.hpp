@@ -11,7 +11,7 @@ namespace ipu_model {
 namespace codelet {
 
 // Raise it when the meaning of the table or of a field in memory changes.
-constexpr std::uint32_t kTableVersion = 3;
+constexpr std::uint32_t kTableVersion = 4;
 
 // The form of every edge in a vertex. A field of several edges refers to an array of edges.
 struct EdgeRef {
@@ -64,6 +64,7 @@ struct Table {
   std::uint32_t version;
   std::uint64_t num_classes;
   const Class* classes;
+  void (**print)(const char* text, std::size_t bytes);  // takes what codelets print; the model sets it
 };
 
 constexpr const char* kTableSymbol = "ipu_model_codelet_table";

@@ -2,6 +2,7 @@
 #ifndef POPLAR_DEVICE_HPP
 #define POPLAR_DEVICE_HPP
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,9 @@ class Device {
     throw poplar_error("Device::createSimulatorDevice: there is no simulator; use IPUModel::createDevice");
   }
   bool supportsRemoteBuffers() const { return target_.has_value(); }
+  // Properties by name, as text; getAttribute throws poplar_error for a name that the device has not.
+  std::map<std::string, std::string> getAttributes() const;
+  std::string getAttribute(const std::string& name) const;
   // The same device with the first tiles of each IPU only.
   Device createVirtualDevice(unsigned tilesPerIPU) const;
 

@@ -166,6 +166,9 @@ class Engine {
 
   // Where PrintTensor prints; std::cerr unless set.
   void setPrintTensorStream(std::ostream& stream);
+  // Where the text of printf in codelets goes; the process's stdout unless set, and for vertices that run
+  // isolated.
+  void setPrintStream(std::ostream& stream);
 
   // The profile of the program and of the runs since the engine was made or resetExecutionProfile was called;
   // at most 100 runs. Cycles are those that the model computes: nothing is measured. `reportExecution` false

@@ -26,6 +26,7 @@
 #include "poplar/PerfEstimateFunc.hpp"
 #include "poplar/ProgramTypes.hpp"
 #include "poplar/Quarter.hpp"
+#include "poplar/ReplicatedStreamMode.hpp"
 #include "poplar/StringRef.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/Tensor.hpp"
@@ -200,9 +201,13 @@ class Graph {
     setInitialTensor(tensor, ipu_model::NumbersOf(values));
   }
 
-  // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken.
-  DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
-  DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
+  // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken,
+  // invalid_option for options that Poplar's streams do not have; those that they have change nothing here.
+  DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements,
+                                 ReplicatedStreamMode mode = ReplicatedStreamMode::REPLICATE,
+                                 const OptionFlags& options = {});
+  DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements,
+                                 const OptionFlags& options = {});
 
   // Memory outside of the IPU, of each replica: `repeats` rows of `numElements` elements, which are 0 at
   // first. Throws poplar_error when the handle is taken.
@@ -336,6 +341,11 @@ class Graph {
   std::shared_ptr<ipu_model::GraphImpl> impl_;
   std::shared_ptr<const VirtualTiles> virtual_;  // null: all tiles
 };
+
+// The name and version of the library.
+std::string versionString();
+// Ten digits that differ between versions of the public headers.
+std::string packageHash();
 
 }  // namespace poplar
 

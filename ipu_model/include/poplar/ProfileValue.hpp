@@ -12,10 +12,11 @@
 #include <variant>
 #include <vector>
 
-#include "poplar/OptionFlags.hpp"
 #include "poplar/StringRef.hpp"
 
 namespace poplar {
+
+class OptionFlags;
 
 class ProfileValue {
  public:

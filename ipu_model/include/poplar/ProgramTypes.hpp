@@ -16,6 +16,7 @@
 #include "poplar/DataStream.hpp"
 #include "poplar/DebugContext.hpp"
 #include "poplar/GraphElements.hpp"
+#include "poplar/PrintTensor.hpp"
 #include "poplar/SyncType.hpp"
 #include "poplar/Tensor.hpp"
 
@@ -196,11 +197,15 @@ class WriteUndef : public Program {
   explicit WriteUndef(const Tensor& tensor, const DebugContext& debugContext = {});
 };
 
-// Prints the values to Engine::setPrintTensorStream, under a title.
+// Prints the values to Engine::setPrintTensorStream, under a title. Without a format all elements are
+// printed, each by itself.
 class PrintTensor : public Program {
  public:
   explicit PrintTensor(const Tensor& tensor, const DebugContext& debugContext = {});
+  PrintTensor(const Tensor& tensor, const PrintTensorFmt& format, const DebugContext& debugContext = {});
   PrintTensor(const std::string& title, const Tensor& tensor, const DebugContext& debugContext = {});
+  PrintTensor(const std::string& title, const Tensor& tensor, const PrintTensorFmt& format,
+              const DebugContext& debugContext = {});
 };
 
 // Ends the run with application_runtime_error and the message when the predicate is not 0.

@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+struct quarter;  // poplar/QuarterFloat.hpp
+
 namespace poplar {
 
 struct TypeTraits {
@@ -16,6 +18,11 @@ struct TypeTraits {
   template <typename T>
   static constexpr bool isSimpleType() {
     return std::is_arithmetic<T>::value;
+  }
+  // Whether tensors of the type have a tensor of QUARTER_METADATA beside them.
+  template <typename T>
+  static constexpr bool requiresMetadata() {
+    return std::is_same<T, quarter>::value;
   }
   template <typename T>
   static TypeTraits make() {
