@@ -1,7 +1,7 @@
 """Recognises the framework of a model and converts the model to a JAX function.
 
 A framework is never imported to recognise a model. The framework internals used here were tested with
-flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.11 with torchax 0.0.13, transformers 5.23, onnx 1.23.
+flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.13 with torchax 0.0.13, transformers 5.23, onnx 1.23.
 """
 
 from __future__ import annotations

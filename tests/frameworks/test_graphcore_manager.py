@@ -1,6 +1,5 @@
 """GraphCoreManager on one IPU: kinds of models, residency, precision, plans, files, training, life cycle."""
 
-import importlib
 import threading
 
 import jax
@@ -10,6 +9,7 @@ import pytest
 
 import jax_ipu
 from jax_ipu import GraphCoreManager, get_graphcore_manager
+from support.torch_models import torch_or_skip
 
 RNG = np.random.default_rng(0)
 W1 = RNG.normal(size=(64, 128)).astype(np.float32) / 8
@@ -177,15 +177,6 @@ def test_keras(manager, monkeypatch):
     )
     expected = np.asarray(model(X))
     np.testing.assert_allclose(manager.execute_model(manager.compile_model(model, X), X), expected, atol=1e-4)
-
-
-def torch_or_skip():
-    torch = pytest.importorskip("torch")
-    try:
-        importlib.import_module("torchax")
-    except (ImportError, AttributeError) as error:
-        pytest.skip(f"torchax: {error}")
-    return torch
 
 
 def torch_net(torch):

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("torchax")
+from support.torch_models import torch_or_skip
+
+torch = torch_or_skip()
 
 from jax_ipu import GraphCoreManager  # noqa: E402
 from jax_ipu.models.frameworks import torch_operations  # noqa: E402
@@ -41,7 +42,132 @@ def norm(order, **options):
     return Function(lambda x: torch.linalg.vector_norm(x, order, **options))
 
 
+def bits(x):
+    """With numbers, with tensors and in place."""
+    y = x.clone()
+    y &= 13
+    y |= x.flip(0)
+    y ^= 5
+    return x & 6, x | 1, x ^ 7, x & x.flip(0), x | x.flip(0), x ^ x.flip(0), y
+
+
+def samples(x, grid):
+    settings = itertools.product(("bilinear", "nearest"), (False, True))
+    return [
+        torch.nn.functional.grid_sample(x, grid, mode=mode, padding_mode="reflection", align_corners=corners)
+        for mode, corners in settings
+    ]
+
+
+def resized(mode):
+    """Smaller, larger and both, by sizes and by factors."""
+
+    def resize(x):
+        sizes = [{"size": s, "align_corners": c} for s in ((4, 5), (11, 3), (1, 1)) for c in (False, True)]
+        settings = [*sizes, {"scale_factor": 0.4}, {"scale_factor": (0.7, 1.7)}]
+        return [torch.nn.functional.interpolate(x, mode=mode, antialias=True, **s) for s in settings]
+
+    return Function(resize)
+
+
+def bags(table, positions, *weights):
+    """Sums, means and maxima of bags of rows, of which one is empty."""
+    bag, begins = torch.nn.functional.embedding_bag, torch.tensor([0, 3, 3, 5])
+    rows = [
+        bag(positions, table, starts, mode=mode, padding_idx=padding, include_last_offset=last)
+        for mode in ("sum", "mean", "max")
+        for padding in (None, 4)
+        for starts, last in ((begins, False), (torch.cat([begins, torch.tensor([8])]), True))
+    ]
+    return [*rows, *(bag(positions, table, begins, mode="sum", per_sample_weights=w) for w in weights)]
+
+
+def ordered(x, small):
+    """The smallest of unsigned numbers, of numbers without a negative and of NaN; where the most frequent is last."""
+    numbers = [small, small.to(torch.uint8), torch.where(x > 1, float("nan"), x)]
+    rows = torch.tensor([[-1.0, 0, 1], [0, 0.5, 2]])
+    return [
+        *(n.topk(2, largest=largest)[0] for n in numbers for largest in (True, False)),
+        *small.mode(1),
+        *small.mode(0, keepdim=True),
+        torch.searchsorted(rows, x[:2], right=True),
+        torch.searchsorted(rows[0], x, out_int32=True),
+        torch.nonzero_static(small, size=7),
+    ]
+
+
+def placed(x, places):
+    return [
+        x.put(places, torch.ones(4), accumulate=True),
+        torch.slice_scatter(x, x[:, :1], -1, 2, 3),
+        x.repeat_interleave(torch.tensor([1, 0, 2]), 0, output_size=3),
+        -x.to(torch.uint8),
+        x.to(memory_format=torch.contiguous_format),
+    ]
+
+
+def reduced(x):
+    half = x.half()
+    settings = {"dtype": torch.float32}
+    whole, double, norm = (9 * x).to(torch.int8), x.double(), torch.linalg.vector_norm
+    return [
+        half.sum(**settings),
+        half.mean(1, **settings),
+        whole.sum(**settings),
+        double.sum(**settings),
+        norm(half, **settings),
+    ]
+
+
+def distances(x, y):
+    orders = (0, 0.5, 1, 2, 3, float("inf"))
+    return [d for p in orders for d in (torch.cdist(x, y, p), torch.pdist(x, p), torch.dist(x, y, p))]
+
+
+def matrices(a):
+    positive = a @ a.mT + torch.eye(3)
+    factors = [torch.linalg.cholesky(positive, upper=upper) for upper in (False, True)]
+    return [
+        *(torch.cholesky_solve(a, factor, upper=bool(i)) for i, factor in enumerate(factors)),
+        *(torch.cholesky_inverse(factor, upper=bool(i)) for i, factor in enumerate(factors)),
+        *torch.linalg.lu(a),
+        *torch.linalg.lu(a[:, :2]),
+    ]
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+
+    def forward(self, x, mask, padding):
+        return self.encoder(x, mask=mask, src_key_padding_mask=padding)
+
+
+POSITIONS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9])
 MODELS = {
+    "bits": (Function(bits), torch.tensor([-7, 0, 4, 123456])),
+    "bits of booleans": (Function(lambda x, y: [x & y, x | y, x ^ True, x & 1]), random(9) > 0, random(9) > 0.3),
+    "samples with reflection": (Function(samples), random(2, 3, 5, 6), 2 * random(2, 4, 5, 2)),
+    "antialiased, bilinear": (resized("bilinear"), random(2, 3, 7, 9)),
+    "antialiased, bicubic": (resized("bicubic"), random(2, 3, 7, 9)),
+    "bags": (Function(bags), random(10, 4), POSITIONS, random(8)),
+    "order": (Function(ordered), random(3, 3), torch.tensor([[3, 1, 1], [0, 255, 255], [7, 7, 2]])),
+    "places": (Function(placed), random(3, 4).abs(), torch.tensor([0, -1, 5, 5])),
+    "reductions to a type": (Function(reduced), random(3, 4)),
+    "distances": (Function(distances), random(4, 3), random(4, 3).flip(0)),
+    "matrices": (Function(matrices), random(3, 3, 3)),
+    "a table with max_norm": (nn.Embedding(10, 4, max_norm=1.0), POSITIONS),
+    "slopes at random": (nn.RReLU(), random(3, 4)),
+    "complex of float64": (Function(torch.complex), random(3).double(), random(2, 3).double()),
+    "polygamma": (Function(lambda x: torch.polygamma(1, x)), random(4).abs() + 1),
+    "bags of one length": (nn.EmbeddingBag(10, 4, mode="max"), POSITIONS.reshape(2, 4)),
+    "encoder with two masks": (
+        Encoder(),
+        random(2, 5, 8),
+        torch.triu(torch.ones(5, 5, dtype=torch.bool), 1),
+        torch.tensor([[False] * 3 + [True] * 2, [False] * 5]),
+    ),
     **{
         f"transposed convolution, {groups} groups": (
             nn.ConvTranspose2d(4, 8, 3, stride=2, padding=1, output_padding=1, dilation=2, groups=groups),
@@ -106,6 +232,15 @@ def test_a_result_of_another_shape_or_type_is_refused(wrong, message, monkeypatc
     monkeypatch.setitem(torch_operations.OPERATIONS, torch.ops.aten.tanh.default, wrong)
     with pytest.raises(NotImplementedError, match=message):
         compare(Function(lambda x: torch.tanh(x).sum()), random(4))
+
+
+def test_what_needs_memory_or_pivots_is_refused():
+    for function, message in (
+        (lambda x: x.t().as_strided((2, 2), (1, 3)), "not contiguous or is a part of another"),
+        (lambda x: torch.linalg.ldl_factor(x)[0], "ldl_factor pivots by values"),
+    ):
+        with pytest.raises(NotImplementedError, match=message):
+            compare(Function(function), random(3, 3))
 
 
 def test_pytorch_is_left_as_it_was():

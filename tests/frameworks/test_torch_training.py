@@ -109,6 +109,48 @@ def test_two_parameters_over_one_memory_need_a_linear_optimizer(manager):
         )
 
 
+def test_gradients_of_bags_and_of_vectors_that_are_zero(manager):
+    """Bags of all modes, gradients by frequency; norms and distances have no gradient at zero, not NaN."""
+    torch = torch_or_skip()
+    functional = torch.nn.functional
+    positions, begins = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 3, 3, 5])
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tables = torch.nn.ParameterList(torch.nn.Parameter(torch.randn(10, 4)) for _ in range(5))
+            self.scales = torch.nn.Parameter(torch.randn(8))
+
+        def forward(self, x):
+            a, b, c, d, e = self.tables
+            bags = [
+                functional.embedding_bag(positions, a, begins, mode="sum", per_sample_weights=self.scales),
+                functional.embedding_bag(positions, b, begins, mode="mean", padding_idx=4, scale_grad_by_freq=True),
+                functional.embedding_bag(positions, c, begins, mode="max"),
+                functional.embedding(positions, d, scale_grad_by_freq=True)[:4],
+            ]
+            zeros = e[:4] - e[:4].detach()
+            lengths = [torch.cdist(e, e).sum(), zeros.norm(dim=1).sum(), zeros.norm(3), torch.pdist(e * 0).sum()]
+            return sum(bags) * x + sum(lengths)
+
+    model = Net()
+    batch = torch.linspace(-1, 1, 16).reshape(4, 4), torch.zeros(4, 4)
+    step = manager.compile_training_step(model, "mean_squared_error", "sgd", batch, learning_rate=0.1)
+    losses = [step(*batch) for _ in range(2)]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    expected = train(torch, model, optimizer, functional.mse_loss, [batch] * 2)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+
+
+def test_a_parameter_that_the_model_changes_itself_is_refused(manager):
+    torch = torch_or_skip()
+    model = torch.nn.Embedding(10, 4, max_norm=1.0)
+    batch = torch.tensor([1, 2]), torch.zeros(2, 4)
+    with pytest.raises(NotImplementedError, match="changes its parameters weight in place"):
+        manager.compile_training_step(model, "mean_squared_error", "sgd", batch)
+
+
 def test_what_is_not_trained_is_named(manager):
     torch = torch_or_skip()
     batch = feature_batches(torch)[0]

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("torchax")
+from support.torch_models import torch_or_skip
+
+torch = torch_or_skip()
 
 from jax_ipu import GraphCoreManager  # noqa: E402
 

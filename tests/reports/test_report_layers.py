@@ -10,6 +10,7 @@ import jax_ipu
 from jax_ipu.reports.layers import layers_of
 from support import report_programs
 from support.report_programs import mnist_arguments, mnist_step, shape
+from support.torch_models import torch_or_skip
 
 TILES = 32
 TARGET = f"ipu2:{TILES}"
@@ -142,8 +143,7 @@ def equinox_report():
 
 
 def torch_report():
-    pytest.importorskip("torchax")
-    nn = pytest.importorskip("torch.nn")
+    nn = torch_or_skip().nn
 
     class Net(nn.Module):
         def __init__(self):

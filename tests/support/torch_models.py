@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 import pytest
+
+from jax_ipu.models.frameworks.torch import import_torchax
 
 
 def torch_or_skip() -> Any:
     torch = pytest.importorskip("torch")
     pytest.importorskip("optax")
     try:
-        importlib.import_module("torchax")
-    except (ImportError, AttributeError) as error:
-        pytest.skip(f"torchax: {error}")
+        import_torchax(torch)
+    except ImportError as error:
+        pytest.skip(f"torchax: {error}", allow_module_level=True)
     torch.manual_seed(0)
     return torch
 

@@ -20,8 +20,8 @@ from jax_ipu.models.sharing import identity
 
 # PyPI's PyTorch for Linux is the CUDA build.
 _CONVERTER = (
-    "'jax_ipu[torch]'; torchax 0.0.13 works with PyTorch up to 2.11. PyPI's torch brings gigabytes of CUDA: the one "
-    "without comes with `pip install 'torch<2.12' --index-url https://download.pytorch.org/whl/cpu`, before this"
+    "'jax_ipu[torch]'; torchax 0.0.13 works with PyTorch up to 2.13. PyPI's torch brings gigabytes of CUDA: the one "
+    "without comes with `pip install 'torch<2.14' --index-url https://download.pytorch.org/whl/cpu`, before this"
 )
 
 
@@ -33,7 +33,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     torch: Any = loaded("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         return None
-    _check_torchax(torch)
+    import_torchax(torch)
     graphs: Any = importlib.import_module("jax_ipu.models.frameworks.torch_graph")
     huggingface.register_caches()
     graphs.register_containers(graphs.structure(inputs))
@@ -94,7 +94,7 @@ def torch_loss(loss: Any) -> Callable[[Any, Any], Any] | None:
                 return function(outputs, targets)
 
         loss = Loss()
-    _check_torchax(torch)
+    import_torchax(torch)
 
     def of_arrays(outputs: Any, targets: Any) -> Any:
         graphs: Any = importlib.import_module("jax_ipu.models.frameworks.torch_graph")
@@ -107,14 +107,42 @@ def torch_loss(loss: Any) -> Callable[[Any, Any], Any] | None:
     return of_arrays
 
 
-def _check_torchax(torch: Any) -> None:
-    """Raises ImportError, with the command to install, where torchax is missing or does not fit this PyTorch."""
+def import_torchax(torch: Any) -> None:
+    """Imports torchax, with its table of operations.
+
+    Raises ImportError, with the command to install, where torchax is missing or does not fit this PyTorch.
+    """
     try:
-        required("torchax", "a PyTorch model", _CONVERTER).default_env()  # its table of operations
+        with _named_tensors(torch):
+            required("torchax", "a PyTorch model", _CONVERTER).default_env()
     except AttributeError as error:
         raise ImportError(
             f"torchax does not import with PyTorch {torch.__version__}: pip install {_CONVERTER} ({error})"
         ) from error
+
+
+@contextlib.contextmanager
+def _named_tensors(torch: Any) -> Iterator[None]:
+    """While torchax is imported, operations of named tensors have stand-ins where PyTorch does not have them.
+
+    torchax 0.0.13 lists them among operations that are written in others; PyTorch 2.13 dropped them.
+    """
+    packet: Any = torch._ops.OpOverloadPacket
+    original = packet.__getattr__
+
+    def overload(self: Any, name: str) -> Any:
+        try:
+            return original(self, name)
+        except AttributeError:
+            if "dimname" not in name.lower() and "names" not in name:
+                raise
+            return object()
+
+    packet.__getattr__ = overload
+    try:
+        yield
+    finally:
+        packet.__getattr__ = original
 
 
 def _are_keywords(model: Any, inputs: tuple[Any, ...]) -> bool:

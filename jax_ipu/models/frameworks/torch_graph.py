@@ -74,7 +74,15 @@ class Graph:
                 exported = exported.run_decompositions(table)
             self._program = exported
         signature = self._program.graph_signature
+        changed = [spec.target for spec in signature.output_specs if spec.kind.name == "PARAMETER_MUTATION"]
+        if gradients and changed:
+            raise NotImplementedError(
+                f"the model changes its parameters {', '.join(changed)} in place, as an embedding with max_norm does, "
+                "and a training step changes parameters by the optimizer only: do it after the step"
+            )
         self._inputs = [None if spec.kind == InputKind.USER_INPUT else spec.target for spec in signature.input_specs]
+        # What keeps the order of operations that act on the outside; there are none but checks.
+        self._is_token = [spec.kind == InputKind.TOKEN for spec in signature.input_specs]
         self._outputs = [
             spec.target if spec.kind == OutputKind.BUFFER_MUTATION else None for spec in signature.output_specs
         ]
@@ -104,7 +112,10 @@ class Graph:
         values = {**self._constants, **values}
         inputs = iter(torch_tree.tree_flatten((tuple(args), ordered))[0])
         # Convert to JAX arrays: operations of torchax may index operands with traced indices.
-        operands = [jnp.asarray(next(inputs) if name is None else values[name]) for name in self._inputs]
+        operands = [
+            jnp.zeros(0) if is_token else jnp.asarray(next(inputs) if name is None else values[name])
+            for name, is_token in zip(self._inputs, self._is_token, strict=True)
+        ]
         operands = [torch_types.widened(x, of) for x, of in zip(operands, self._expected_inputs, strict=True)]
         interpreter = _Interpreter(self._program.graph_module)
         with torchax.default_env().override_property(prng=key), warnings.catch_warnings():
@@ -142,6 +153,8 @@ class _Interpreter(torch.fx.Interpreter):
             if n.op != "call_function":
                 return super().run_node(n)
             expected = n.meta.get("val")
+            if n.target is torch.ops.aten.as_strided.default:
+                _check_memory(*n.args, **n.kwargs)
             with torch_types.context_of(n.target, self.fetch_args_kwargs_from_env(n), expected):
                 try:
                     result = super().run_node(n)
@@ -155,6 +168,8 @@ class _Interpreter(torch.fx.Interpreter):
         if target is torch_functions.OPERATION:
             tensors, number = args
             return torch_functions.evaluate(tensors, number, Graph)
+        if target is torch.ops.higher_order.with_effects and args[1] is torch.ops.aten._linalg_check_errors.default:
+            return args[0], None  # a singular matrix gives what is not a number, as in JAX
         own = torch_operations.OPERATIONS.get(target)
         if own is not None:
             return own(*args, **kwargs)
@@ -181,6 +196,18 @@ class _Interpreter(torch.fx.Interpreter):
         return operation.func(*args, **kwargs)
 
 
+def _check_memory(operand: torch.fx.Node, size: Any, stride: Any, storage_offset: int | None = None, **_: Any) -> None:
+    """Raises NotImplementedError: a view by strides sees memory in which the operand lies in another order."""
+    of = operand.meta["val"]
+    last = (storage_offset or 0) + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    begins = storage_offset is None or of.storage_offset() == 0
+    if not (of.is_contiguous() and begins and last < max(of.numel(), 1)):
+        raise NotImplementedError(
+            "PyTorch's operation as_strided is applied to a tensor that is not contiguous or is a part of another, "
+            "whose memory a program for the IPU does not have: apply it to x.contiguous().clone()"
+        )
+
+
 def _outputs_of(exported: Any) -> list[tuple[str, Any]]:
     """What PyTorch says of each output of the module, before anything is decomposed."""
     (output,) = (node for node in exported.graph.nodes if node.op == "output")
@@ -198,10 +225,11 @@ def _prepare(module: torch.fx.GraphModule) -> None:
     becomes a `reshape`, because the strides of its operand depend on how other operations are decomposed.
     """
     graph = module.graph
+    written = _written(graph)
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default):
+        if node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default) and node not in written:
             node.target = torch.ops.jax_ipu.stop_gradient.default
         elif node.target is torch.ops.aten.view.default:
             node.target = torch.ops.aten.reshape.default
@@ -210,6 +238,19 @@ def _prepare(module: torch.fx.GraphModule) -> None:
                 if result.target is operator.getitem:
                     _stop_after(graph, result)
     module.recompile()
+
+
+def _written(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes whose values an operation changes in place, also as a view of them."""
+    found: set[torch.fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
+            alias = argument.alias_info
+            if isinstance(value, torch.fx.Node) and alias is not None and (alias.is_write or node in found):
+                found.add(value)
+    return found
 
 
 def _stop_after(graph: torch.fx.Graph, node: torch.fx.Node) -> None:

@@ -10,10 +10,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+import torchax
 from jax import lax
+from torchax.ops import mappings
+
+from jax_ipu.models.frameworks import (
+    torch_embeddings,
+    torch_matrices,
+    torch_norms,
+    torch_ordering,
+    torch_resize,
+)
 
 
 @torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
@@ -25,14 +36,6 @@ def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
 @_stop_gradient.register_fake
 def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
-
-
-def _embedding(weight: Any, indices: Any, padding_idx: int = -1, *_: Any) -> Any:
-    rows = jnp.take(weight, indices, axis=0)
-    if padding_idx < 0:
-        return rows
-    # In PyTorch the row of padding_idx gets no gradient.
-    return jnp.where((indices == padding_idx)[..., None], lax.stop_gradient(rows), rows)
 
 
 def _convolution(
@@ -114,25 +117,19 @@ def _average_pool(
     return sums / counts.astype(x.dtype)
 
 
-def _vector_norm(
-    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, *, general: Callable[..., Any]
-) -> Any:
-    """As torchax's, but the number of elements that are not zero is of the type of the elements."""
-    if ord != 0:
-        return general(x, ord, dim, keepdim, dtype)
-    axes = tuple(dim) if isinstance(dim, (list, tuple)) and dim else None if isinstance(dim, (list, tuple)) else dim
-    kind = jnp.zeros((), x.dtype).real.dtype
-    counts = jnp.sum((x != 0).astype(jnp.float32), axis=axes, keepdims=keepdim)
-    return counts.astype(kind)
-
-
-def _distance(x: Any, y: Any, p: float = 2, *, general: Callable[..., Any]) -> Any:
-    return _vector_norm(x - y, 0, general=general) if p == 0 else general(x, y, p)
-
-
-def _accumulated(x: Any, *settings: Any, general: Callable[..., Any], **options: Any) -> Any:
+def _accumulated(x: Any, *settings: Any, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
     """Sums and products of whole numbers and booleans are int64 in PyTorch, before anything is added."""
-    return general(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.int64), *settings, **options)
+    if dtype is not None:
+        x = x.astype(mappings.t2j_dtype(dtype))
+    elif not jnp.issubdtype(x.dtype, jnp.inexact):
+        x = x.astype(jnp.int64)
+    return general(x, *settings, **options)
+
+
+def _mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    x = x if dtype is None else x.astype(mappings.t2j_dtype(dtype))
+    axes = (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
+    return jnp.mean(x, None if x.ndim == 0 else axes, keepdims=keepdim)
 
 
 def _of_floats(x: Any, *settings: Any, general: Callable[..., Any]) -> Any:
@@ -214,6 +211,34 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *, g
     return general(x.astype(jnp.int32), indices, values.astype(jnp.int32), accumulate) > 0
 
 
+def _put(x: Any, indices: Any, source: Any, accumulate: bool = False) -> Any:
+    """Changes elements by their place in the flat tensor; all that go to one place are added."""
+    flat = x.reshape(-1).at[indices.reshape(-1)]
+    return (flat.add if accumulate else flat.set)(source.reshape(-1)).reshape(x.shape)
+
+
+def _slice_scatter(
+    x: Any, source: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    """As torchax's, which takes no dimension where it is counted from the end."""
+    return x.at[(*(slice(None),) * (dim % x.ndim), slice(start, end, step))].set(source)
+
+
+def _repeated(repeats: Any, *, output_size: int | None = None) -> Any:
+    """Each place as often as its number says."""
+    return jnp.repeat(jnp.arange(repeats.shape[0], dtype=repeats.dtype), repeats, total_repeat_length=output_size)
+
+
+def _converted(x: Any, *, general: Callable[..., Any], **options: Any) -> Any:
+    """A copy, of another type or of another memory format, which has no meaning here."""
+    return x if options.get("dtype") is None else general(x, **options)
+
+
+def _polygamma(order: int, x: Any) -> Any:
+    x = x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32)
+    return lax.polygamma(jnp.full_like(x, order), x)
+
+
 def _truth(x: Any, *settings: Any, general: Callable[..., Any]) -> Any:
     """Whether all or any elements are true, which PyTorch answers in uint8 for uint8."""
     result = general(x, *settings)
@@ -234,6 +259,17 @@ def _power(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
     if jnp.issubdtype(kind, jnp.inexact):
         return general(x, y)
     return lax.integer_pow(jnp.asarray(x, kind), y) if isinstance(y, int) else jnp.power(jnp.asarray(x, kind), y)
+
+
+def _leaky_at_random(
+    x: Any, noise: Any, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None
+) -> tuple[Any, Any]:
+    """As a leaky rectifier whose slope is drawn for each element in training, and else the mean."""
+    slopes = jnp.full_like(x, (lower + upper) / 2)
+    if training:
+        key = torchax.default_env().get_and_rotate_prng_key()
+        slopes = jax.random.uniform(key, x.shape, x.dtype, lower, upper)
+    return jnp.where(x < 0, x * slopes, x), jnp.where(x < 0, slopes, 1)
 
 
 def _sort(x: Any, dim: int = -1, descending: bool = False, *, general: Callable[..., Any]) -> Any:
@@ -262,7 +298,11 @@ _OF_FLOATS = """
 
 OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.jax_ipu.stop_gradient.default: lax.stop_gradient,
-    torch.ops.aten.embedding.default: _embedding,
+    torch.ops.aten.embedding.default: torch_embeddings.embedding,
+    torch.ops.aten._embedding_bag.default: torch_embeddings.embedding_bag,
+    torch.ops.aten._embedding_bag_forward_only.default: torch_embeddings.embedding_bag,
+    torch.ops.aten._upsample_bilinear2d_aa.default: torch_resize.bilinear,
+    torch.ops.aten._upsample_bicubic2d_aa.default: torch_resize.bicubic,
     torch.ops.aten.convolution.default: _convolution,
     torch.ops.aten.avg_pool1d.default: _average_pool,
     torch.ops.aten.avg_pool2d.default: _average_pool,
@@ -272,10 +312,42 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sign.default: _sign,
     torch.ops.aten.fmod.Tensor: _remainder_of_dividend,
     torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
+    torch.ops.aten.embedding_renorm.default: torch_embeddings.renormed,
+    torch.ops.aten.linalg_vector_norm.default: torch_norms.vector_norm,
+    torch.ops.aten.dist.default: torch_norms.distance,
+    torch.ops.aten._cdist_forward.default: torch_norms.distances,
+    torch.ops.aten._euclidean_dist.default: torch_norms.euclidean_distances,
+    torch.ops.aten._pdist_forward.default: torch_norms.distances_of_pairs,
+    torch.ops.aten.topk.default: torch_ordering.top_k,
+    torch.ops.aten.mode.default: torch_ordering.most_frequent,
+    torch.ops.aten.searchsorted.Tensor: torch_ordering.search_sorted,
+    torch.ops.aten.searchsorted.Scalar: torch_ordering.search_sorted,
+    torch.ops.aten.nonzero_static.default: torch_ordering.positions_of_true,
+    torch.ops.aten.cholesky_inverse.default: torch_matrices.cholesky_inverse,
+    torch.ops.aten.cholesky_solve.default: torch_matrices.cholesky_solve,
+    torch.ops.aten.linalg_lu.default: torch_matrices.lu,
+    torch.ops.aten.linalg_ldl_factor_ex.default: torch_matrices.ldl_factor,
+    torch.ops.aten.mean.default: _mean,
+    torch.ops.aten.mean.dim: _mean,
+    torch.ops.aten.put.default: _put,
+    torch.ops.aten.slice_scatter.default: _slice_scatter,
+    torch.ops.aten.repeat_interleave.Tensor: _repeated,
+    torch.ops.aten.polygamma.default: _polygamma,
+    torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
+    torch.ops.aten.neg.default: jnp.negative,
+    torch.ops.aten.rrelu_with_noise_functional.default: _leaky_at_random,
+    # Of the bits, which torchax takes for truth values.
+    torch.ops.aten.__and__.Scalar: jnp.bitwise_and,
+    torch.ops.aten.__and__.Tensor: jnp.bitwise_and,
+    torch.ops.aten.__or__.Scalar: jnp.bitwise_or,
+    torch.ops.aten.__or__.Tensor: jnp.bitwise_or,
+    torch.ops.aten.__xor__.Scalar: jnp.bitwise_xor,
+    torch.ops.aten.__xor__.Tensor: jnp.bitwise_xor,
 }
 # Those that need torchax's operation as `general`.
 WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.full.default: _full,
+    torch.ops.aten._to_copy.default: _converted,
     torch.ops.aten.sum.default: _accumulated,
     torch.ops.aten.sum.dim_IntList: _accumulated,
     torch.ops.aten.prod.default: _accumulated,
@@ -304,8 +376,6 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Tensor_Tensor: _power,
     torch.ops.aten.sort.default: _sort,
     torch.ops.aten.sort.stable: _stable_sort,
-    torch.ops.aten.linalg_vector_norm.default: _vector_norm,
-    torch.ops.aten.dist.default: _distance,
 }
 
 
@@ -331,19 +401,25 @@ def not_fixed(target: Any) -> str:
 
 @contextlib.contextmanager
 def repaired() -> Iterator[None]:
-    """While a module is exported, its LSTMs have states of the right shape.
+    """While a module is exported, its LSTMs have states of the right shape, and the values of masks are not asked for.
 
-    PyTorch's own expression for a layer leaves a dimension too many in them, and so says of the operation itself.
+    PyTorch's own expression for a layer of an LSTM leaves a dimension too many in the states, and so says of the
+    operation itself. Its transformers look whether a mask is the causal one, for which there is a faster way on a GPU;
+    without that they compute the same.
     """
-    table: Any = torch._decomp.decompositions
-    original = table.one_layer_lstm
+    layers: Any = torch._decomp.decompositions
+    transformers: Any = torch.nn.modules.transformer
+    one_layer, is_causal_mask = layers.one_layer_lstm, transformers._detect_is_causal_mask
 
     def one_layer_lstm(x: Any, state: Any, *settings: Any, **options: Any) -> Any:
-        outputs, last = original(x, state, *settings, **options)
+        outputs, last = one_layer(x, state, *settings, **options)
         return outputs, tuple(new.reshape(old.shape) for new, old in zip(last, state, strict=True))
 
-    table.one_layer_lstm = one_layer_lstm
+    def is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return bool(is_causal)
+
+    layers.one_layer_lstm, transformers._detect_is_causal_mask = one_layer_lstm, is_causal
     try:
         yield
     finally:
-        table.one_layer_lstm = original
+        layers.one_layer_lstm, transformers._detect_is_causal_mask = one_layer, is_causal_mask

@@ -1,0 +1,64 @@
+"""PyTorch's norms and distances of vectors: where one is zero, its gradient is zero too, not a division of zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from torchax.ops import mappings
+
+
+def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """torch.linalg.vector_norm."""
+    if dtype is not None:
+        x = x.astype(mappings.t2j_dtype(dtype))
+    axes = (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
+    if x.ndim == 0:
+        return vector_norm(x[None], ord, None, False)
+    return _norm(x, ord, axes, keepdim)
+
+
+def distance(x: Any, y: Any, p: float = 2) -> Any:
+    """Of two tensors as vectors."""
+    return vector_norm(x - y, p)
+
+
+def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
+    """Of each row of x to each row of y."""
+    return _norm(x[..., :, None, :] - y[..., None, :, :], p, -1, False)
+
+
+def euclidean_distances(x: Any, y: Any) -> Any:
+    """By a product, for many rows."""
+    product = jnp.matmul(x, jnp.swapaxes(y, -1, -2))
+    squares = jnp.sum(x * x, -1)[..., :, None] + jnp.sum(y * y, -1)[..., None, :]
+    return _root(jnp.maximum(squares - 2 * product, 0), 2)
+
+
+def distances_of_pairs(x: Any, p: float = 2) -> Any:
+    """Of each row to each later one."""
+    first, second = np.triu_indices(x.shape[0], k=1)
+    return _norm(x[first] - x[second], p, -1, False)
+
+
+def _norm(x: Any, ord: float, axes: Any, keepdim: bool) -> Any:
+    sizes = jnp.abs(x)
+    if ord == 0:
+        # Counted in a type of at least 32 bits.
+        counts = jnp.sum(sizes != 0, axis=axes, keepdims=keepdim, dtype=jnp.promote_types(sizes.dtype, jnp.float32))
+        return counts.astype(sizes.dtype)
+    if ord in (np.inf, -np.inf):
+        return (jnp.max if ord > 0 else jnp.min)(sizes, axis=axes, keepdims=keepdim)
+    if ord == 1:
+        return jnp.sum(sizes, axis=axes, keepdims=keepdim)
+    powers = jnp.square(sizes) if ord == 2 else jnp.power(sizes, ord)
+    return _root(jnp.sum(powers, axis=axes, keepdims=keepdim), ord)
+
+
+def _root(sums: Any, ord: float) -> Any:
+    is_zero = sums == 0
+    safe = jnp.where(is_zero, jnp.ones_like(sums), sums)
+    root = jnp.sqrt(safe) if ord == 2 else jnp.power(safe, 1 / ord)
+    at_zero = 0 if ord > 0 else np.inf
+    return jnp.where(is_zero, jnp.full_like(root, at_zero), root)
