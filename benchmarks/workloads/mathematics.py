@@ -57,6 +57,17 @@ def _logistic_gradient(w: Any, x: Any, y: Any) -> Any:
     return jax.grad(lambda w: jnp.mean(jax.nn.softplus(x @ w) - y * (x @ w)))(w)
 
 
+def _spectrum(x: Any) -> Any:
+    """The magnitudes of the eigenvalues in order, which no algorithm decides."""
+    return jnp.sort(jnp.abs(jnp.linalg.eigvals(x)), -1)
+
+
+def _schur(x: Any) -> Any:
+    """What Schur forms have in common: the size of T, and Q T Q^T."""
+    t, q = jax.vmap(jax.scipy.linalg.schur)(x)
+    return jnp.linalg.norm(t, axis=(1, 2)), q @ t @ jnp.swapaxes(q, 1, 2)
+
+
 _REAL, _IMAGINARY = np.meshgrid(np.linspace(-2, 1, 512, dtype=np.float32), np.linspace(-1, 1, 512, dtype=np.float32))
 
 PROGRAMS: dict[str, MakeProgram] = {
@@ -67,5 +78,10 @@ PROGRAMS: dict[str, MakeProgram] = {
     "logistic regression gradient": program(
         _logistic_gradient, array(256), array(20_000, 256), indices(20_000, 2).astype(np.float32)
     ),
+    **{
+        f"eigvals of {count} matrices {size}x{size}": program(_spectrum, array(count, size, size), tolerance=1e-2)
+        for count, size in ((1000, 3), (1000, 8), (1, 8))
+    },
+    "Schur form of 1000 matrices 4x4": program(_schur, array(1000, 4, 4), tolerance=1e-2),
     "histogram 1M": program(lambda x: jnp.bincount(x, length=256), indices(1 << 20, 256)),
 }

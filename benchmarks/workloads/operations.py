@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .language import layer_norm
@@ -42,7 +43,20 @@ def _equal_rows(x: Any) -> Any:
     return lax.scan(step, x, jnp.arange(20))[1]
 
 
+def _looped_product(x: Any, matrix: Any) -> Any:
+    """100 products of small matrices, one after the other."""
+    return lax.fori_loop(0, 100, lambda _, x: jnp.tanh(x @ matrix), x)
+
+
+_IMAGES = array(8, 224, 224, 3)
+
 PROGRAMS: dict[str, MakeProgram] = {
+    "matmul 1000 x 4x4": program(jnp.matmul, array(1000, 4, 4), array(1000, 4, 4)),
+    "matmul 1000 x 16x16": program(jnp.matmul, array(1000, 16, 16), array(1000, 16, 16)),
+    "matmul 64 x 64x64": program(jnp.matmul, array(64, 64, 64), array(64, 64, 64)),
+    "matmul 32": program(jnp.dot, array(32, 32), array(32, 32)),
+    "matmul 128": program(jnp.dot, array(128, 128), array(128, 128)),
+    "loop of 100 products 64": program(_looped_product, array(64, 64), array(64, 64) / 8),
     "matmul 1024": program(jnp.dot, _BIG, _BIG),
     "matmul 1024 bf16": program(jnp.dot, _BIG.astype(jnp.bfloat16), _BIG.astype(jnp.bfloat16), tolerance=2e-2),
     "chain of 4 products 512": chain(512, 4),
@@ -55,6 +69,8 @@ PROGRAMS: dict[str, MakeProgram] = {
     "sum rows 1024x1024": program(lambda x: x.sum(1), _BIG),
     "sums and extremes of short rows 100000x6": program(lambda x: (x.sum(1), x.max(1), x.min(1)), array(100_000, 6)),
     "counts of equal short rows": program(_equal_rows, indices((4, 81), 3)),
+    "sum rows 16384x64": program(lambda x: x.sum(1), array(16384, 64)),
+    "sum rows 10000x100": program(lambda x: x.sum(1), array(10_000, 100)),
     "variance of columns 4096x1024": program(lambda x: x.var(0), array(4096, 1024)),
     "argmax rows 1024x1024": program(lambda x: x.argmax(1), _BIG),
     "cumsum 1M": program(jnp.cumsum, _LONG),
@@ -62,6 +78,27 @@ PROGRAMS: dict[str, MakeProgram] = {
     "top-k 16 of 1M": program(lambda x: lax.top_k(x, 16), _LONG),
     "sort 1M": program(jnp.sort, _LONG),
     "transpose 1024x1024": program(lambda x: x.T + 0, _BIG),
+    "transpose of bytes 4096x64": program(lambda x: x.T, indices((4096, 64), 128).astype("int8")),
+    "images to channels first, bytes": program(
+        lambda x: jnp.moveaxis(x, -1, 1), indices((8, 64, 64, 3), 256).astype("uint8")
+    ),
+    "images to channels last": program(lambda x: jnp.moveaxis(x, 1, -1), array(8, 3, 64, 64)),
+    "flipped images": program(lambda x: jnp.flip(x, 2), _IMAGES),
+    "flipped images of bytes": program(lambda x: jnp.flip(x, 2), indices((8, 224, 224, 3), 256).astype("uint8")),
+    "flip 1000x1000": program(lambda x: jnp.flip(x, 1), array(1000, 1000)),
+    "flip 1M": program(jnp.flip, _LONG),
+    "repeat 1M": program(lambda x: jnp.repeat(x, 3), _LONG),
+    "repeat rows 100000x4": program(lambda x: jnp.repeat(x, 3, axis=0), array(100_000, 4)),
+    "repeat columns 1000x1000": program(lambda x: jnp.repeat(x, 3, axis=1), array(1000, 1000)),
+    "tile 1000x1000": program(lambda x: jnp.tile(x, (2, 3)), array(1000, 1000)),
+    "images padded by reflection": program(
+        lambda x: jnp.pad(x, ((0, 0), (3, 3), (3, 3), (0, 0)), mode="reflect"), _IMAGES
+    ),
+    "searchsorted 100000 in 100000": program(jnp.searchsorted, np.sort(array(100_000)), array(100_000, seed=1)),
+    "erf 1M": program(lax.erf, _BIG),
+    "counts of equal rows 100000x3": program(
+        lambda x, y: (x == y).all(-1).sum(), indices((100_000, 3), 3), indices((100_000, 3), 3, seed=2)
+    ),
     "gather rows 8192x64": program(lambda x, i: x[i], array(8192, 64), indices(8192, 8192)),
     "gather 1M": program(lambda x, i: x[i], _LONG, indices(1 << 20, 1 << 20)),
     "scatter-add rows 8192x64": program(

@@ -61,6 +61,59 @@ def _runge_kutta(x: Any) -> Any:
     return lax.fori_loop(0, 1000, step, x)
 
 
+def _lorenz(x: Any) -> Any:
+    """1,000 steps of RK4 of the Lorenz system, and all states."""
+
+    def slope(x: Any) -> Any:
+        return jnp.stack([10 * (x[1] - x[0]), x[0] * (28 - x[2]) - x[1], x[0] * x[1] - 8 / 3 * x[2]])
+
+    def step(x: Any, _: Any) -> tuple[Any, Any]:
+        dt = 1e-3
+        k1 = slope(x)
+        k2 = slope(x + dt / 2 * k1)
+        k3 = slope(x + dt / 2 * k2)
+        k4 = slope(x + dt * k3)
+        x = x + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return x, x
+
+    return lax.scan(step, x, None, length=1000)[1]
+
+
+def _product_of_quaternions(a: Any, b: Any) -> Any:
+    (aw, ax, ay, az), (bw, bx, by, bz) = a.T, b.T
+    return jnp.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        -1,
+    )
+
+
+def _rigid_bodies(state: Any) -> Any:
+    """500 steps of n bodies that turn, fall on springs and meet the floor."""
+    inertia = jnp.array([1.0, 2.0, 3.0])
+
+    def step(state: Any, _: Any) -> tuple[Any, Any]:
+        position, velocity, turned, spin = state
+        velocity = velocity + 0.01 * (jnp.array([0, 0, -9.81]) - 4 * position)
+        depth = jnp.where(position[:, 2:] < 0, -100 * position[:, 2:] - velocity[:, 2:], 0)
+        velocity = velocity + 0.01 * jnp.pad(depth, ((0, 0), (2, 0)))
+        position = position + 0.01 * velocity
+        spin = spin - 0.01 * jnp.cross(spin, inertia * spin) / inertia
+        turned = turned + 0.005 * _product_of_quaternions(turned, jnp.pad(spin, ((0, 0), (1, 0))))
+        turned = turned / jnp.linalg.norm(turned, axis=-1, keepdims=True)
+        return (position, velocity, turned, spin), position
+
+    return lax.scan(step, state, None, length=500)[1]
+
+
+def _bodies(count: int) -> Any:
+    return tuple(array(count, columns, seed=seed) for seed, columns in enumerate((3, 3, 4, 3)))
+
+
 def _life(u: Any) -> Any:
     """Conway's Game of Life on a torus, 20 generations."""
 
@@ -81,6 +134,9 @@ PROGRAMS: dict[str, MakeProgram] = {
     "RK4 n=1": program(_runge_kutta, array(1)),
     "RK4 n=16": program(_runge_kutta, array(16)),
     "RK4 n=256": program(_runge_kutta, array(256)),
+    "RK4 of Lorenz": program(_lorenz, array(3)),
+    "rigid bodies 1": program(_rigid_bodies, _bodies(1), tolerance=1e-2),
+    "rigid bodies 100": program(_rigid_bodies, _bodies(100), tolerance=1e-2),
     "Game of Life 512x512 x 20": program(_life, (array(512, 512) > 0.5).astype("int32")),
     "scan 1000 steps": program(
         lambda x: lax.scan(lambda c, _: (jnp.tanh(c) + 0.1, c.sum()), x, None, length=1000), array(64)

@@ -23,6 +23,15 @@ struct LineCopies {
   void (*picked)(const void* from, std::int64_t step, void* to, std::int64_t n);
 };
 
+// Copies n runs of `bytes` <= kLongestRun bytes that are `step` bytes apart to consecutive memory.
+constexpr std::int64_t kLongestRun = 64;
+namespace avx2 {
+void CopyRuns(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
+}
+namespace avx512 {
+void CopyRuns(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
+}
+
 namespace avx2 {
 LineCopies FindLineCopies(std::size_t size);  // element size: 1, 2, 4, 8 or 16 bytes
 }

@@ -1,6 +1,13 @@
-#include <algorithm>
-
 #include "kernels/copy/line_copy.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
 #include "kernels/vector/vector_types.h"
 
 namespace ipu_model {
@@ -83,7 +90,87 @@ void Picked(const void* from, std::int64_t step, void* to, std::int64_t n) {
 template <typename T>
 constexpr LineCopies kCopies = {Reversed<T>, Repeated<T>, Woven<T>, Picked<T>};
 
+template <std::int64_t kBytes>
+void FixedRuns(const char* from, std::int64_t step, char* to, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kBytes, from + i * step, kBytes);
+}
+using RunFunction = decltype(&FixedRuns<1>);
+template <std::size_t... kBytes>
+constexpr std::array<RunFunction, sizeof...(kBytes)> EachLength(std::index_sequence<kBytes...>) {
+  return {FixedRuns<static_cast<std::int64_t>(kBytes) + 1>...};
+}
+constexpr auto kFixedRuns = EachLength(std::make_index_sequence<kLongestRun>());
+
+// Permutes the bytes of 16.
+struct ByteWindow {
+  static constexpr std::int64_t kSize = 16, kLane = 1;
+  __m128i order;
+  explicit ByteWindow(const std::uint8_t* lanes)
+      : order(_mm_loadu_si128(reinterpret_cast<const __m128i*>(lanes))) {}
+  void Copy(const char* from, char* to) const {
+    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(v, order));
+  }
+};
+// Permutes the words of a register.
+struct WordWindow {
+  static constexpr std::int64_t kSize = kVectorBytes, kLane = 4;
+#ifdef __AVX512F__
+  static constexpr __mmask16 kAll = 0xffff;
+  __m512i order;
+  explicit WordWindow(const std::uint8_t* lanes)
+      : order(_mm512_maskz_cvtepu8_epi32(kAll, _mm_loadu_si128(reinterpret_cast<const __m128i*>(lanes)))) {}
+  void Copy(const char* from, char* to) const {
+    _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi32(kAll, order, _mm512_loadu_si512(from)));
+  }
+#else
+  __m256i order;
+  explicit WordWindow(const std::uint8_t* lanes)
+      : order(_mm256_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(lanes)))) {}
+  void Copy(const char* from, char* to) const {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(v, order));
+  }
+#endif
+};
+
+// Copies as many runs at a time as a window holds, at least two. A window may reach over the runs in the
+// source and in the result, but not over the ends of all runs.
+template <typename Window>
+bool CopyWindows(const char* from, std::int64_t step, std::int64_t bytes, char* to, std::int64_t n) {
+  constexpr std::int64_t kSize = Window::kSize, kLane = Window::kLane;
+  const std::int64_t apart = std::abs(step);
+  if (apart == 0 || bytes > kSize || bytes % kLane != 0 || step % kLane != 0) return false;
+  const std::int64_t group = std::min(kSize / bytes, 1 + (kSize - bytes) / apart);
+  // The runs at either end of which a window would reach over the end of the source or of the result.
+  const std::int64_t margin = kSize / std::min(bytes, apart) + 1;
+  if (group < 2 || n < 2 * margin + group) return false;
+  std::uint8_t lanes[16] = {};
+  for (std::int64_t i = 0; i < group; ++i) {
+    const std::int64_t run = step > 0 ? i * step : (group - 1 - i) * apart;
+    for (std::int64_t b = 0; b < bytes; b += kLane)
+      lanes[(i * bytes + b) / kLane] = static_cast<std::uint8_t>((run + b) / kLane);
+  }
+  const Window window(lanes);
+  const RunFunction one_by_one = kFixedRuns[static_cast<std::size_t>(bytes - 1)];
+  one_by_one(from, step, to, margin);
+  std::int64_t i = margin;
+  for (; i + group + margin <= n; i += group) {
+    const std::int64_t lowest = step > 0 ? i : i + group - 1;
+    window.Copy(from + lowest * step, to + i * bytes);
+  }
+  one_by_one(from + i * step, step, to + i * bytes, n - i);
+  return true;
+}
+
 }  // namespace
+
+void CopyRuns(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n) {
+  const char* s = static_cast<const char*>(from);
+  char* d = static_cast<char*>(to);
+  if (CopyWindows<ByteWindow>(s, step, bytes, d, n) || CopyWindows<WordWindow>(s, step, bytes, d, n)) return;
+  kFixedRuns[static_cast<std::size_t>(bytes - 1)](s, step, d, n);
+}
 
 LineCopies FindLineCopies(std::size_t size) {
   switch (size) {

@@ -64,6 +64,27 @@ TEST(ElementsAreRepeated) {
   });
 }
 
+TEST(RunsOfAnyLengthAndDistance) {
+  for (const bool wide : {false, true}) {
+    if (wide && !HasAvx512()) continue;
+    for (std::int64_t bytes = 1; bytes <= kLongestRun; ++bytes) {
+      for (const std::int64_t step :
+           {bytes, -bytes, bytes + 1, -2 * bytes, bytes + 4, std::int64_t{-1}, std::int64_t{2}}) {
+        for (const std::int64_t n : {1, 5, 41, 150}) {
+          const std::int64_t apart = step < 0 ? -step : step;
+          const std::vector<unsigned char> from = Numbers((n - 1) * apart + bytes);
+          const unsigned char* const first = from.data() + (step < 0 ? (n - 1) * apart : 0);
+          std::vector<unsigned char> to(static_cast<std::size_t>(n * bytes)), expected;
+          for (std::int64_t i = 0; i < n; ++i)
+            expected.insert(expected.end(), first + i * step, first + i * step + bytes);
+          (wide ? avx512::CopyRuns : avx2::CopyRuns)(first, step, bytes, to.data(), n);
+          CHECK(to == expected);
+        }
+      }
+    }
+  }
+}
+
 TEST(LinesAreWovenAndPicked) {
   ForAll([](const LineCopies& copies, std::int64_t size) {
     for (const std::int64_t n : {1, 2, 7, 50, 131}) {
@@ -112,6 +133,7 @@ TEST(CopiesOfShortRuns) {
                             {{300, 3}, {3, -1}, {3, 1}, 2},
                             {{300, 4}, {4, -1}, {5, 1}, 3},
                             {{20, 3, 50}, {50, 0, 1}, {150, 50, 1}, 0},
+                            {{600, 3, 4}, {4, 0, 1}, {12, 4, 1}, 0},
                             {{4, 30, 7}, {210, 7, 0}, {210, 7, 1}, 0},
                             {{4, 30, 7}, {30, 1, 0}, {210, 7, 1}, 0},
                             {{4, 30, 7}, {30, 1, 0}, {240, 8, 1}, 0}};

@@ -2,9 +2,11 @@
 #include "kernels/copy/slice.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels/copy/line_copy.h"
 #include "kernels/copy/permuted_copy.h"
@@ -71,6 +73,8 @@ struct Bytes16 {
 constexpr std::int64_t kShortLine = 16;
 // Elements that are picked out of a line at a time.
 constexpr std::int64_t kPicked = 1024;
+// Runs that are repeated at a time.
+constexpr std::int64_t kRepeatedRuns = 256;
 
 // Copies lines of `kLength` elements that run backwards.
 template <typename T, int kLength>
@@ -93,35 +97,16 @@ void CopyFixedRuns(std::int64_t n, const char* src, std::int64_t src_stride, cha
     std::memcpy(dst + i * dst_stride, run, kBytes);
   }
 }
-using RunCopy = decltype(&CopyFixedRuns<1>);
-// Null for other lengths.
-RunCopy FindRunCopy(std::int64_t bytes) {
-  switch (bytes) {
-    case 2:
-      return CopyFixedRuns<2>;
-    case 3:
-      return CopyFixedRuns<3>;
-    case 4:
-      return CopyFixedRuns<4>;
-    case 6:
-      return CopyFixedRuns<6>;
-    case 8:
-      return CopyFixedRuns<8>;
-    case 12:
-      return CopyFixedRuns<12>;
-    case 16:
-      return CopyFixedRuns<16>;
-    case 24:
-      return CopyFixedRuns<24>;
-    case 32:
-      return CopyFixedRuns<32>;
-    case 48:
-      return CopyFixedRuns<48>;
-    case 64:
-      return CopyFixedRuns<64>;
-    default:
-      return nullptr;
-  }
+template <std::size_t... kBytes>
+constexpr std::array<decltype(&CopyFixedRuns<1>), sizeof...(kBytes)> RunCopies(
+    std::index_sequence<kBytes...>) {
+  return {CopyFixedRuns<static_cast<std::int64_t>(kBytes) + 1>...};
+}
+// Copies runs of 1 to kLongestRun bytes.
+void CopyShortRuns(std::int64_t n, std::int64_t bytes, const char* src, std::int64_t src_stride, char* dst,
+                   std::int64_t dst_stride) {
+  static constexpr auto kCopies = RunCopies(std::make_index_sequence<kLongestRun>());
+  kCopies[static_cast<std::size_t>(bytes - 1)](n, src, src_stride, dst, dst_stride);
 }
 
 template <typename T>
@@ -235,8 +220,12 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
   }
   if (left == 2 && loop.dst[dim + 1] == kSize) {
     if (loop.src[dim + 1] == kSize) {
-      if (const RunCopy copy = FindRunCopy(loop.shape[dim + 1] * kSize))
-        return copy(loop.shape[dim], src, loop.src[dim], dst, loop.dst[dim]);
+      const std::int64_t bytes = loop.shape[dim + 1] * kSize;
+      if (bytes <= kLongestRun && loop.dst[dim] == bytes)
+        return (HasAvx512() ? avx512::CopyRuns : avx2::CopyRuns)(src, loop.src[dim], bytes, dst,
+                                                                 loop.shape[dim]);
+      if (bytes <= kLongestRun)
+        return CopyShortRuns(loop.shape[dim], bytes, src, loop.src[dim], dst, loop.dst[dim]);
     } else if (loop.src[dim + 1] == -kSize && loop.shape[dim + 1] <= 4) {
       const auto copy = loop.shape[dim + 1] == 2   ? CopyShortReversed<T, 2>
                         : loop.shape[dim + 1] == 3 ? CopyShortReversed<T, 3>
@@ -246,6 +235,17 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
       return FindLineCopies(kSize).repeated(src, loop.src[dim] / kSize, dst, loop.shape[dim],
                                             loop.shape[dim + 1]);
     }
+  }
+  // Short runs, each several times: one time of many runs after the other.
+  if (left == 3 && loop.src[dim + 1] == 0 && loop.src[dim + 2] == kSize && loop.dst[dim + 2] == kSize &&
+      loop.shape[dim + 2] * kSize <= kLongestRun && loop.shape[dim] > loop.shape[dim + 1]) {
+    for (std::int64_t i = 0; i < loop.shape[dim]; i += kRepeatedRuns) {
+      for (std::int64_t j = 0; j < loop.shape[dim + 1]; ++j)
+        CopyShortRuns(std::min(kRepeatedRuns, loop.shape[dim] - i), loop.shape[dim + 2] * kSize,
+                      src + i * loop.src[dim], loop.src[dim], dst + i * loop.dst[dim] + j * loop.dst[dim + 1],
+                      loop.dst[dim]);
+    }
+    return;
   }
   for (std::int64_t i = 0; i < loop.shape[dim]; ++i) {
     CopyDims<T>(loop, dim + 1, src + i * loop.src[dim], dst + i * loop.dst[dim]);
