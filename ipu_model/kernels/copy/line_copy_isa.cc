@@ -1,5 +1,3 @@
-#include "kernels/copy/line_copy.h"
-
 #include <immintrin.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/copy/line_copy.h"
 #include "kernels/vector/vector_types.h"
 
 namespace ipu_model {
