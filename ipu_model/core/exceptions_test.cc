@@ -64,7 +64,8 @@ TEST(AttributesAndVersions) {
   const Device device = model.createDevice();
   CHECK_EQ(device.getAttribute("architecture"), device.getTarget().getTargetArchString());
   CHECK_EQ(device.getAttribute("IPUs"), std::string("2"));
-  CHECK_EQ(device.getAttributes().at("tiles per IPU"), std::string("1472"));
+  const auto attributes = device.getAttributes();
+  CHECK_EQ(attributes.at("tiles per IPU"), std::string("1472"));
   CHECK_THROWS(poplar_error, device.getAttribute("colour"));
   CHECK_EQ(packageHash().size(), 10u);
   CHECK(versionString().find("ipu_model") != std::string::npos);
