@@ -151,8 +151,8 @@ inline const Operation* OnlyOperation(const CompiledProgram& program) {
 
 class ExpansionCheck {
  public:
-  // `program` consists of one operation. `inputs` are written before it runs, with random bytes unless
-  // `values` has an entry; `outputs` are compared.
+  // `program` consists of one operation. SameValues writes a value to each of the `inputs` before it runs,
+  // and compares the `outputs`.
   ExpansionCheck(poplar::Graph& graph, const poplar::program::Sequence& program,
                  const std::vector<poplar::Tensor>& inputs, const std::vector<poplar::Tensor>& outputs)
       : graph_(graph), inputs_(inputs), outputs_(outputs) {
