@@ -1,5 +1,4 @@
-#include "kernels/copy/line_copy.h"
-
+// Lines and short runs in vectors of the instruction set. Compiled per instruction set.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/copy/line_copy.h"
 #include "kernels/vector/vector_types.h"
 
 namespace ipu_model {
