@@ -1,3 +1,4 @@
+// Lines and short runs in vectors of the instruction set. Compiled per instruction set.
 #include <immintrin.h>
 
 #include <algorithm>

@@ -153,15 +153,22 @@ static inline FloatVector Erf(FloatVector x) {
   p = Fma(p, u, 0.112835851f);
   p = Fma(p, u, -0.376126258f);
   p = Fma(p, u, 1.12837917f);
-  FloatVector q = -2.168685e-05f;  // log(1 - erf a)
-  q = Fma(q, limited, 0.000441336377f);
-  q = Fma(q, limited, -0.00420456188f);
-  q = Fma(q, limited, 0.0252082567f);
-  q = Fma(q, limited, -0.108418577f);
-  q = Fma(q, limited, -0.633219893f);
-  q = Fma(q, limited, -1.12957842f);
-  q = Fma(q, limited, 0.000188040231f);
-  return Choose(a < 1.0f, x * p, WithSign(1.0f - Exp(q), x));  // NaN passes through both
+  FloatVector q = -3.12875127e-05f;  // log2(1 - erf a)
+  q = Fma(q, limited, 0.000636713812f);
+  q = Fma(q, limited, -0.00606590044f);
+  q = Fma(q, limited, 0.0363678262f);
+  q = Fma(q, limited, -0.156414941f);
+  q = Fma(q, limited, -0.913543224f);
+  q = Fma(q, limited, -1.62963724f);
+  q = Fma(q, limited, 0.00027128472f);
+  const FloatVector n = Nearest(q), r = q - n;
+  FloatVector e = 0.00133908633f;  // 2^r
+  e = Fma(e, r, 0.00967603177f);
+  e = Fma(e, r, 0.0555035695f);
+  e = Fma(e, r, 0.240221068f);
+  e = Fma(e, r, 0.693147182f);
+  e = Fma(e, r, 1.00000012f);
+  return Choose(a < 1.0f, x * p, WithSign(1.0f - Scale(e, n), x));  // NaN passes through both
 }
 
 // Sine, cosine and tangent reduce and evaluate in f64; kernels/elementwise/trigonometric_code.cc does the
