@@ -16,6 +16,7 @@
 #include <poplin/Convolution.hpp>
 #include <poplin/MatMul.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace jax_ipu::poplibs {
@@ -31,6 +32,8 @@ using Options = std::map<std::string, std::string>;
 struct PlanningCache {
   poplin::matmul::PlanningCache products;
   poplin::PlanningCache convolutions;
+  // What product.cc found out about forward products: by their types, shapes and options.
+  std::map<std::tuple<std::string, std::string, Shape, Shape, Options>, bool> reads_too_early;
 };
 
 // Throws Lacks for a type that PopLibs' vertices have not.
@@ -39,6 +42,7 @@ poplar::OptionFlags FlagsOf(const Options& options);
 
 void BindConvolution(nb::module_& module);
 void BindLinearAlgebra(nb::module_& module);
+void BindProduct(nb::module_& module);
 void BindTopK(nb::module_& module);
 
 }  // namespace jax_ipu::poplibs

@@ -5,8 +5,6 @@
 //   why_not(expression) -> str                      "" where popops::map computes it
 //   map(graph, expression, tensors, outs, seq, name) -> list[Tensor]
 //   reduce(graph, tensor, operation, dims, seq, name) -> Tensor
-//   mat_mul_grouped(graph, a, b, out_dtype, seq, name, options, plans) -> Tensor
-//   create_mat_mul_grouped_input(graph, lhs, in_dtype, out_dtype, a_shape, b_shape, name, options, plans)
 // and those of the other files.
 #include <optional>
 #include <poplin/codelets.hpp>
@@ -64,21 +62,6 @@ Tensor Reduce(Graph& graph, const Tensor& tensor, const std::string& operation, 
   return popops::reduce(graph, tensor, dims, popops::ReduceParams(found->second), sequence, name);
 }
 
-Tensor MatMulGrouped(Graph& graph, const Tensor& a, const Tensor& b, const std::string& out_dtype,
-                     Sequence& sequence, const std::string& name, const Options& options,
-                     PlanningCache& plans) {
-  return poplin::matMulGrouped(graph, a, b, sequence, TypeNamed(out_dtype), name, FlagsOf(options),
-                               &plans.products);
-}
-
-Tensor CreateInput(Graph& graph, bool lhs, const std::string& in_dtype, const std::string& out_dtype,
-                   const Shape& a_shape, const Shape& b_shape, const std::string& name,
-                   const Options& options, PlanningCache& plans) {
-  return (lhs ? poplin::createMatMulGroupedInputLHS : poplin::createMatMulGroupedInputRHS)(
-      graph, TypeNamed(in_dtype), TypeNamed(out_dtype), a_shape, b_shape, name, FlagsOf(options),
-      &plans.products);
-}
-
 }  // namespace
 }  // namespace jax_ipu::poplibs
 
@@ -92,9 +75,8 @@ NB_MODULE(_poplibs, module) {
   module.def("map", &MapExpression, nb::arg("graph"), nb::arg("expression"), nb::arg("tensors"),
              nb::arg("outs"), nb::arg("seq"), nb::arg("name"));
   module.def("reduce", &Reduce);
-  module.def("mat_mul_grouped", &MatMulGrouped);
-  module.def("create_mat_mul_grouped_input", &CreateInput);
   BindConvolution(module);
   BindLinearAlgebra(module);
+  BindProduct(module);
   BindTopK(module);
 }

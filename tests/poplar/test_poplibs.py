@@ -211,7 +211,7 @@ def test_values_are_those_of_the_cpu(name):
 
 @needs_poplibs
 def test_a_gradient_of_weights_that_does_not_fit_at_once():
-    """With a plan for all three products of a layer together, the gradient was 0."""
+    """PopLibs' plan for all three products of this layer would read slices before they are made: the gradient was 0."""
     w, x, h = floats(784, 128), floats(32, 784), floats(32, 128)
     program, _ = lower(lambda w, x, h: (w - x.T @ h, x @ w), w, x, h)
     options = serialize_options({"ipu_poplibs": FOLDER, "ipu_available_memory_proportion": 0.05})

@@ -113,9 +113,9 @@ class PopLibs:
         lhs, rhs = context.operands(op)
         a = product.as_matrix(lhs, shape.lhs_permutation, shape.lhs)
         b = product.as_matrix(rhs, shape.rhs_permutation, shape.rhs)
-        # Without fullyConnectedPass: the gradient of weights was 0 where that made it a loop over input channels.
+        planning = product.options(context, op)
         out = self.module.mat_mul_grouped(
-            context.graph, a, b, result.dtype, context.sequence, context.name(op), context.planning, self.plans
+            context.graph, a, b, result.dtype, context.sequence, context.name(op), planning, self.plans
         )
         return [out.reshape(result.shape)]
 
@@ -129,7 +129,14 @@ class PopLibs:
         self.prepare(context.graph)
         types = (dtype, op.result.dtype)
         tensor = self.module.create_mat_mul_grouped_input(
-            context.graph, demand.operand == 0, *types, shape.lhs, shape.rhs, name, context.planning, self.plans
+            context.graph,
+            demand.operand == 0,
+            *types,
+            shape.lhs,
+            shape.rhs,
+            name,
+            product.options(context, op),
+            self.plans,
         )
         permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
         return product.from_matrix(tensor, permutation, op.operands[demand.operand].shape)
