@@ -125,7 +125,7 @@ def test_gradients_of_bags_and_of_vectors_that_are_zero(manager):
             a, b, c, d, e = self.tables
             bags = [
                 functional.embedding_bag(positions, a, begins, mode="sum", per_sample_weights=self.scales),
-                functional.embedding_bag(positions, b, begins, mode="mean", padding_idx=4, scale_grad_by_freq=True),
+                functional.embedding_bag(positions, b, begins, mode="mean", padding_idx=4),
                 functional.embedding_bag(positions, c, begins, mode="max"),
                 functional.embedding(positions, d, scale_grad_by_freq=True)[:4],
             ]

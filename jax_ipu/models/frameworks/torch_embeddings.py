@@ -44,7 +44,9 @@ def embedding_bag(
     begins = jnp.zeros(count, jnp.int32).at[offsets].add(1)
     bag = jnp.cumsum(begins, dtype=jnp.int32) - 1
     kept = jnp.ones(count, jnp.bool_) if padding_idx < 0 else indices != padding_idx
-    rows = _rows(weight, indices, scale_grad_by_freq)
+    rows = _rows(weight, indices, False)
+    if scale_grad_by_freq:
+        rows = _without_gradient(rows)
     if mode == _MAX:
         return _largest(rows, kept, bag, bags), None, None, None
     rows = rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
@@ -81,6 +83,19 @@ def _with_gradient_scaled(x: Any, scale: Any) -> Any:
 _with_gradient_scaled.defvjp(
     lambda x, scale: (x, scale), lambda scale, gradient: (gradient * scale, jnp.zeros_like(scale))
 )
+
+
+@jax.custom_vjp
+def _without_gradient(x: Any) -> Any:
+    """Returns x, and cannot be trained."""
+    return x
+
+
+def _refused(residual: None, gradient: Any) -> Any:
+    raise NotImplementedError("the gradient of an EmbeddingBag with scale_grad_by_freq: leave that setting out")
+
+
+_without_gradient.defvjp(lambda x: (x, None), _refused)
 
 
 def _sums(values: Any, bag: Any, bags: int) -> Any:
