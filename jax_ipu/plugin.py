@@ -172,21 +172,39 @@ def _compile(program: bytes | memoryview, program_format: str, options: bytes, t
             from jax_ipu.reports.automatic import observer
 
             observe = observer(bytes(program), options, target)
-        return compiler.compile(program, program_format, options, target, observe)
+        executable = compiler.compile(program, program_format, options, target, observe)
+        if executable.link_group and (reason := _hinders_linking(executable)):
+            logger.warning("%s takes turns with the programs that it is to be linked with: %s", executable.name, reason)
+        return executable
+
+
+def _hinders_linking(executable: _ipu.Executable) -> str:
+    """Why a program cannot share an engine; "" for one that can."""
+    if executable.num_replicas * executable.num_partitions > 1:
+        return "it is for several IPUs"
+    if executable.host_callbacks or executable.ffi_calls:
+        return "it calls functions of the host"
+    if executable.memory.host_argument_bytes or executable.memory.host_output_bytes:
+        return "it has arguments or results in host memory"
+    return ""
 
 
 def _link(parts: list[tuple[bytes, str, bytes, tuple[int, ...]]], target: str) -> _ipu.LinkedProgram:
     """Compiles programs as one, and says where they do not fit together; called on the device's thread."""
     from jax_ipu.compiler import linking
-    from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
+    from jax_ipu.compiler.errors import CANCELLED, RESOURCE_EXHAUSTED, CompileError
 
     with _compilations:
         try:
             made = [linking.Part(code, form, config.compile_options(own), ids) for code, form, own, ids in parts]
             return linking.link(made, target)
         except CompileError as error:
-            if error.code == RESOURCE_EXHAUSTED:
+            asked = any(b"ipu_link" in options for _, _, options, _ in parts)
+            if error.code == RESOURCE_EXHAUSTED or (asked and error.code != CANCELLED):
                 logger.warning("%s", error)
+            raise
+        except Exception:
+            logger.warning("programs could not be linked, and take turns; this is an error of jax_ipu", exc_info=True)
             raise
 
 

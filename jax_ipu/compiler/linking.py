@@ -89,7 +89,11 @@ def _mapped(part: Part, settings: Options, target: _ipu.Target) -> MappedProgram
     parsed = (parse_hlo if is_hlo else parse)(part.program, part.format, part.options)
     if parsed.num_replicas * parsed.num_partitions != 1:
         raise CompileError(f"{parsed.name} is for several IPUs, and is not linked", UNIMPLEMENTED)
-    return map_program(legalize(partition(parsed)), settings, target)
+    mapped = map_program(legalize(partition(parsed)), settings, target)
+    # Its remote buffers have the names of its arguments and results, and are connected for one main program only.
+    if any(op.name.startswith("ipu.host_") for op in mapped.module.main.block.walk()):
+        raise CompileError(f"{parsed.name} keeps values in host memory, and is not linked", UNIMPLEMENTED)
+    return mapped
 
 
 def _numbers(parts: Sequence[Part], mapped: list[MappedProgram]) -> tuple[list[list[int]], frozenset[int]]:

@@ -24,10 +24,22 @@ def enable() -> None:
 
     compile_or_get_cached: Any = compiler.compile_or_get_cached
 
-    def compile_for_group(backend: Any, computation: Any, devices: Any, options: Any, *rest: Any) -> Any:
-        if backend.platform == PLATFORM and (group := _group.get()):
+    def compile_for_group(
+        backend: Any,
+        module: Any,
+        devices: Any,
+        options: Any,
+        host_callbacks: Any,
+        executable_devices: Any,
+        *rest: Any,
+    ) -> Any:
+        group = _group.get() if backend.platform == PLATFORM else ""
+        if group:
             options.env_option_overrides = [*options.env_option_overrides, ("ipu_link", group)]
-        return compile_or_get_cached(backend, computation, devices, options, *rest)
+        if group and not host_callbacks:
+            # A program from the persistent cache has lost what it was compiled from, and could not be linked.
+            return compiler.backend_compile_and_load(backend, module, executable_devices, options, host_callbacks)
+        return compile_or_get_cached(backend, module, devices, options, host_callbacks, executable_devices, *rest)
 
     replacement: Any = compile_for_group
     compiler.compile_or_get_cached = replacement
@@ -41,7 +53,9 @@ def link(*programs: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
     the host link when they take turns. The program that takes the most cycles decides how the arrays are mapped to
     tiles. Programs that take most of each other's arrays are linked without being asked, unless ``JAX_IPU_LINK=0``.
 
-    Where the programs do not fit into the IPU together, a warning says so once, and they take turns.
+    Where programs do not fit into the IPU together, or one cannot be linked (it calls functions of the host, keeps
+    values in host memory, is for several IPUs, or takes its operations from PopLibs), a warning says so once, and they
+    take turns. An engine has at most eight programs. None of them is stored in JAX's persistent cache.
 
     Args:
         programs: functions for one IPU, jitted by ``jax.jit`` with what they donate, or not yet. They are compiled in

@@ -56,12 +56,12 @@ std::shared_ptr<RemoteLaunch> Join(const ClientState& client, const Executable& 
                                         GetProcessTransport());
 }
 
-// Larger programs, which hold large constants, are not kept for a compilation together with others.
+// Larger programs, which hold large constants, are kept for a compilation together with others only if the
+// user asks for that.
 constexpr std::size_t kLargestSource = std::size_t{16} << 20;
 
 std::shared_ptr<const ProgramSource> SourceOf(const PJRT_Program& program, std::string_view options,
                                               const std::string& target) {
-  if (program.code_size > kLargestSource) return nullptr;
   return std::make_shared<const ProgramSource>(ProgramSource{std::string(program.code, program.code_size),
                                                              std::string(program.format, program.format_size),
                                                              std::string(options), target});
@@ -95,7 +95,8 @@ void ClientCompile(PJRT_Client_Compile_Args& args) {
       "the compilation of '" + executable->name + "' took " +
           std::to_string(counted.nanoseconds() / 1'000'000) + " ms");
   std::shared_ptr<const ProgramSource> source;
-  if (client.topology.config.link || !executable->link_group.empty())
+  const bool may_be_linked = client.topology.config.link && args.program->code_size <= kLargestSource;
+  if (may_be_linked || !executable->link_group.empty())
     source = SourceOf(*args.program, options, TargetOf(client.topology.config));
   args.executable = Release(std::make_unique<PJRT_LoadedExecutable>(client, std::move(executable),
                                                                     std::move(options), std::move(source)));

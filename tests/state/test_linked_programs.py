@@ -172,6 +172,51 @@ def test_few_of_many_arrays_are_shared_when_asked(on_ipu):
         jax_ipu.link(train)
 
 
+def of_rows(weights, stack):
+    """Reads a row of host memory in each trip."""
+
+    def body(x, row):
+        return jnp.tanh(x @ jax.device_put(row, jax.memory.Space.Device)), None
+
+    return jnp.sum(jax.lax.scan(body, weights[0], stack)[0])
+
+
+def offloaded(weights, stack):
+    moved = jax.device_put(jnp.sin(weights[0]), jax.memory.Space.Host)
+    return jnp.sum(jax.device_put(moved, jax.memory.Space.Device) @ stack[0])
+
+
+def printed(weights, stack):
+    jax.debug.callback(lambda w: None, weights[0][0, 0])
+    return jnp.sum(weights[0] @ stack[0])
+
+
+NOT_LINKED = {
+    "rows of host memory": (of_rows, "pinned_host", "it has arguments or results in host memory"),
+    "offloaded values": (offloaded, "device", "keeps values in host memory"),
+    "callbacks": (printed, "device", "it calls functions of the host"),
+}
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "by itself"])
+@pytest.mark.parametrize("name", NOT_LINKED)
+def test_programs_that_are_not_linked_take_turns(on_ipu, caplog, name, asked):
+    function, memory, reason = NOT_LINKED[name]
+    weights, x, y = data(layers=2)
+    train, other = jax.jit(step, donate_argnums=0), jax.jit(function)
+    if asked:
+        train, other = jax_ipu.link(train, other)
+    stack = np.stack(data(5)[0]) / 4
+    placed = jax.device_put(stack, jax.sharding.SingleDeviceSharding(IPU, memory_kind=memory))
+    state, expected = jax.device_put(weights, IPU), weights
+    for _ in range(3):
+        state, _ = train(state, x, y)
+        expected, _ = on_cpu(step, (expected, x, y))
+        wanted = on_cpu(function, (expected, stack))
+        np.testing.assert_allclose(float(other(state, placed)), wanted, rtol=1e-4)
+    assert caplog.text.count(reason) == asked, caplog.text
+
+
 def part(function, *args, numbers, donate=()):
     lowered = jax.jit(function, donate_argnums=donate).trace(*args).lower(lowering_platforms=("ipu",))
     return linking.Part(str(lowered.compiler_ir("stablehlo")).encode(), "mlir", b"", numbers)
@@ -216,3 +261,12 @@ def test_programs_in_turns(rows, variables, loads, warnings):
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == [str(loads)]
     assert result.stderr.count("do not fit into the memory of an IPU together") == warnings, result.stderr
+
+
+def test_linked_programs_beside_the_persistent_cache(tmp_path):
+    asked = IN_TURNS.format(rows=16).replace(
+        "w, m, n = one", "first, second = jax_ipu.link(first, second)\nw, m, n = one"
+    )
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    for _ in range(2):
+        assert processes.output(asked, JAX_PLATFORMS="ipu,cpu", JAX_IPU_MODEL_NUM_TILES="16", **cache).split() == ["2"]

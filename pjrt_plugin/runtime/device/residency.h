@@ -24,6 +24,10 @@ namespace jax_ipu {
 
 class LoadedProgram;
 
+inline bool IsSameBlock(const std::weak_ptr<HostBlock>& one, const std::shared_ptr<HostBlock>& other) {
+  return !one.owner_before(other) && !other.owner_before(one);
+}
+
 // An image on one device. The engine is created when it is first loaded. Used by the device's thread only.
 class LoadedImage {
  public:
