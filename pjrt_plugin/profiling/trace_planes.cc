@@ -376,12 +376,15 @@ class PlaneBuilder {
 
   void AddHostStep(const TracedWork& work, const Timeline::Step& step) {
     if (!work.has_host_link) return;
+    std::string_view stream = step.name;
+    if (stream.substr(0, work.stream_prefix.size()) == work.stream_prefix)
+      stream.remove_prefix(work.stream_prefix.size());
     const std::vector<std::string>& elsewhere = work.streams_from_ipus;
-    if (std::find(elsewhere.begin(), elsewhere.end(), step.name) != elsewhere.end()) return;
+    if (std::find(elsewhere.begin(), elsewhere.end(), stream) != elsewhere.end()) return;
     const char* const what = step.kind == Timeline::Kind::kStreamIn    ? "from host: "
                              : step.kind == Timeline::Kind::kStreamOut ? "to host: "
                                                                        : "host call: ";
-    const std::uint32_t kind = KindOf(program_, kHostLink, what + TitleOfStream(*program_, step.name),
+    const std::uint32_t kind = KindOf(program_, kHostLink, what + TitleOfStream(*program_, stream),
                                       step.bytes, step.executions, [&] {
                                         return TraceStats{{"hlo_module", program_->name},
                                                           {"program_id", program_id_},

@@ -1,6 +1,7 @@
 """Programs that take each other's arrays share an engine: no loads, no state over the host link."""
 
 import contextlib
+import json
 
 import jax
 import jax.numpy as jnp
@@ -148,6 +149,20 @@ def test_cycles_are_those_of_the_program_that_runs(on_ipu):
     assert 0 < of_test < of_step
     estimated = jax_ipu.estimate(evaluate, weights, x, y).cycles
     assert estimated / 2 < of_test < 2 * estimated
+
+
+def test_traces_name_the_streams_of_linked_programs(on_ipu, tmp_path):
+    weights, x, y = data()
+    train, test = jax.jit(step, donate_argnums=0), jax.jit(evaluate)
+    state, _ = train(jax.device_put(weights, IPU), x, y)
+    test(state, x, y).block_until_ready()
+    with jax_ipu.trace(tmp_path / "trace.json"):
+        state, value = train(state, x, y)
+        jax.block_until_ready((value, test(state, *data(3)[1:])))
+    events = [event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]]
+    assert {event for event in events if event.startswith("from host")} >= {"from host: x", "from host: y"}
+    moved = [event for event in events if event.startswith(("from host", "to host"))]
+    assert not [event for event in moved if "." in event.split(": ")[1]], moved
 
 
 def test_operations_outside_of_jit_are_not_linked(on_ipu):

@@ -408,6 +408,7 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
     throw;
   }
   traced_ = nullptr;
+  work->stream_prefix = program->entry().prefix;
   work->cycles = program->image_->engine_->LastRunCycles();
   work->loops = program->image_->engine_->LastRunLoops();
   try {

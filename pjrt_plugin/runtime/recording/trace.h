@@ -41,6 +41,7 @@ struct TracedWork {
   std::shared_ptr<const ipu_model::Timeline> timeline;  // null if the engine has none, or the run failed
   std::vector<ipu_model::LoopRun> loops;
   bool has_host_link = true;  // false: nothing crosses it
+  std::string stream_prefix;  // of the names of its streams in the timeline (Image)
   // Streams whose data came from another IPU, so not over the host link.
   std::vector<std::string> streams_from_ipus;
   std::string error;  // of a run that failed: what it did until then is not known
