@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jax_ipu.integration.link import link as link
     from jax_ipu.pipelines import Pipeline as Pipeline
     from jax_ipu.pipelines import pipeline as pipeline
+    from jax_ipu.pipelines import split_into_stages as split_into_stages
     from jax_ipu.reports import Report as Report
     from jax_ipu.reports import ReportComparison as ReportComparison
     from jax_ipu.reports import report as report
@@ -53,6 +54,7 @@ __all__ = [
     "link",
     "pipeline",
     "report",
+    "split_into_stages",
     "tile",
     "trace",
 ]
@@ -67,6 +69,7 @@ _LAZY = {
     "GraphCoreManager": ("jax_ipu.graphcore_manager", "GraphCoreManager"),
     "Pipeline": ("jax_ipu.pipelines", "Pipeline"),
     "pipeline": ("jax_ipu.pipelines", "pipeline"),
+    "split_into_stages": ("jax_ipu.pipelines", "split_into_stages"),
     "Report": ("jax_ipu.reports", "Report"),
     "ReportComparison": ("jax_ipu.reports", "ReportComparison"),
     "report": ("jax_ipu.reports", "report"),

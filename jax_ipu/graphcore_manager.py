@@ -84,7 +84,8 @@ class GraphCoreManager:
         """Checks the settings; acquires no IPUs.
 
         Args:
-            num_ipus: IPUs that each model uses. The batch is distributed over them when it divides, else the weights.
+            num_ipus: IPUs that each model uses. The batch is distributed over them when it divides, else the weights,
+                or the layers of a training step.
             precision: "float32", "float16", or "mixed": half products and activations, but sums, exponentials,
                 divisions and roots, and so normalisations, softmax and losses, in float32.
             memory_proportion: part of a tile's memory for the temporaries of a matrix product or convolution; less
@@ -498,11 +499,36 @@ class GraphCoreManager:
                 search.try_all(best._replace(memory_proportion=p) for p in plans.PROPORTIONS)
             if not search.nothing_fits:
                 break
+        if self.num_ipus > 1 and (search.nothing_fits or (optimize and search.best().plan.distribution == "weights")):
+            staged = self._in_stages(trainer, gradient_accumulation, search)
+            if staged is not None:
+                return staged
         chosen = search.best()
         step = training.TrainingStep(*self._fields(traced, chosen))
         step.batches = trainer.batches
         step.weights_of = step_of(chosen.plan.recompute).weights_of
         step.report = search.report(self._plan("none", 1)) if optimize else ""
+        self._models.add(step)
+        return step
+
+    def _in_stages(
+        self, trainer: training.Trainer, micro_batches: int, search: _Search
+    ) -> training.TrainingStep | None:
+        """The step with the model's layers on different IPUs; None where `search` has one that takes fewer cycles.
+
+        Raises the error of `search` where neither fits.
+        """
+        from jax_ipu.pipelines.model_step import StagedTrainingStep
+
+        plan = self._plan("stages", self.num_ipus)
+        try:
+            step = StagedTrainingStep(trainer, plan, _target(), self.precision, micro_batches, self._devices)
+        except ValueError as reason:
+            search.add_note(f"It was not cut into stages on {self.num_ipus} IPUs either: {str(reason).splitlines()[0]}")
+            return None
+        if not search.nothing_fits and search.best().cost <= step.cost:
+            step.release()
+            return None
         self._models.add(step)
         return step
 
@@ -590,6 +616,11 @@ class _Search:
     @property
     def nothing_fits(self) -> bool:
         return self._best is None
+
+    def add_note(self, text: str) -> None:
+        """Adds to the error that `best` raises when nothing fits."""
+        if self._error is not None:
+            self._error.add_note(text)
 
     def best(self) -> _Compiled:
         """Raises the last out-of-memory error when nothing fits."""

@@ -27,7 +27,8 @@ class Plan(NamedTuple):
         half_partials: whether partial sums of half products are half.
         batch_slices: into how many slices the batch is cut, which are computed one after the other.
         recompute: which activations the backward pass of a training step computes again.
-        distribution: over the IPUs: "none", "batch" (every IPU has all weights) or "weights" (weights are sharded).
+        distribution: over the IPUs: "none", "batch" (every IPU has all weights), "weights" (weights are sharded) or
+            "stages" (every IPU has some layers).
         num_ipus: over how many IPUs.
 
     Examples:

@@ -15,7 +15,7 @@ from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import CompiledModel
 from jax_ipu.models.model import Model
-from jax_ipu.models.optimizers import BoundLater
+from jax_ipu.models.optimizers import BoundLater, Optimizer
 from jax_ipu.models.precision import retyped, storage_dtype
 from jax_ipu.models.state import TrainingWeights
 from jax_ipu.models.traced_model import Array, Signature, TracedModel, no_run, shape_of, spec_of
@@ -254,17 +254,87 @@ class Trainer:
 
         def weights_of(state: list[Any]) -> Any:
             learned, kept, *_ = jax.tree.unflatten(state_tree, state)
-            trainable, frozen = self._weights.unflatten(learned, kept)
-            return self._model.weights(trainable, frozen) if self._model.weights else trainable
+            return self.weights_of(learned, kept)
 
+        weights = [np.asarray(w) for w in initial]
+        traced = TracedModel(self.kind, no_run, weights, self.signature(loss_type), wide=self._model.wide)
+        return Step(traced, step, weights_of)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the step, e.g. "PyTorch step"."""
+        return f"{self._model.kind} step"
+
+    def signature(self, loss_type: Any) -> Signature:
+        """The inputs of a step, which are those of `Batches.leaves`, and its loss."""
         rates = [shape_of((), self.batches.rate_type) for _ in self.batches.rates()]
         specs = [*self._specs, *rates]
         in_tree = jax.tree.structure((*jax.tree.unflatten(self._batch_tree, self._specs), rates))
         declared = [np.dtype(spec.dtype) for spec in specs]
-        signature = Signature(in_tree, specs, declared, jax.tree.structure(0), [shape_of((), loss_type)])
-        weights = [np.asarray(w) for w in initial]
-        traced = TracedModel(f"{self._model.kind} step", no_run, weights, signature, wide=self._model.wide)
-        return Step(traced, step, weights_of)
+        return Signature(in_tree, specs, declared, jax.tree.structure(0), [shape_of((), loss_type)])
+
+    def weights_of(self, learned: Sequence[Any], kept: Sequence[Any] | None = None) -> Any:
+        """The weights in the model's own structure; `kept`: by default as they were at the beginning."""
+        trainable, frozen = self._weights.unflatten(learned, self._weights.kept if kept is None else kept)
+        return self._model.weights(trainable, frozen) if self._model.weights else trainable
+
+    # Without a step ---------------------------------------------------------------------------------------------------
+
+    def types(self) -> contextlib.AbstractContextManager[Any]:
+        """While it lasts, JAX has the types of the model."""
+        return types_kept(self._model.wide)
+
+    def micro_batch(self, leaves: Sequence[Any] | None = None) -> tuple[Any, tuple[Any, ...]]:
+        """Arguments and targets of :meth:`as_loss`, of leaves of a batch; by default the shapes of a micro-batch."""
+        inputs, targets = jax.tree.unflatten(self._batch_tree, list(leaves or self._micro))
+        return inputs, () if self.batches.own_loss else (targets,)
+
+    def as_loss(self) -> Callable[..., Any]:
+        """The loss of a micro-batch as a function of the learned weights, arguments and targets.
+
+        Raises ValueError: a training step does more than to compute this loss and to update the weights.
+        """
+        if self._rates:
+            raise ValueError("the learning rates of the optimiser can change from step to step")
+
+        def with_changes(learned: list[Any], key: Any, batch: list[Any]) -> Any:
+            inputs, targets = jax.tree.unflatten(self._batch_tree, batch)
+            outputs, changes = self._apply(learned, self._weights.kept, key, inputs)
+            return self._loss(outputs, targets), changes
+
+        key = shape_of((2,), np.uint32) if self._model.train else None
+        arguments = (_specs(self.learned), key, self._micro)
+        with self.types():
+            closed, (_, changes) = jax.make_jaxpr(with_changes, return_shape=True)(*arguments)
+        if changes:
+            raise ValueError("the model changes arrays of its own in training, such as running statistics")
+        before = len(self.learned)
+        if key is not None and _depend_on(closed.jaxpr, closed.jaxpr.invars[before : before + 1], 1)[0]:
+            raise ValueError("the model draws random numbers in training")
+        evaluate = retyped(closed, self._precision)
+
+        def loss_of(learned: list[Any], inputs: Any, *targets: Any) -> Any:
+            leaves = jax.tree.leaves((inputs, *(targets or ((),))))
+            keys = [] if key is None else [np.zeros(2, np.uint32)]
+            values = [*_in(self._precision, learned), *keys, *_in(self._precision, leaves)]
+            loss = evaluate(closed.consts, values)[0]
+            return loss if loss.dtype == np.float64 else loss.astype(np.float32)
+
+        return loss_of
+
+    def narrow_optimizer(self) -> Optimizer:
+        """The optimiser, which computes in the types of the weights wherever it is called."""
+
+        def init(params: Any) -> Any:
+            with self._types_of_optimizer():
+                return self.optimizer.init(params)
+
+        def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+            with self._types_of_optimizer():
+                result: tuple[Any, Any] = self.optimizer.update(gradients, state, params)
+                return result
+
+        return Optimizer(init, update)
 
     def initial_state(self, device: Any) -> Any:
         """Returns the initial state of the optimiser, which the IPU computes."""
@@ -315,7 +385,7 @@ class Trainer:
             new = [changes[i].astype(w.dtype) if i in changes else w for i, w in enumerate(kept)]
             return loss.astype(loss_type), same, new
 
-        return gradient, _depend_on_inputs(closed.jaxpr, len(self.learned)), loss_type
+        return gradient, _depend_on(closed.jaxpr, closed.jaxpr.invars, len(self.learned)), loss_type
 
     def _apply(self, learned: list[Any], kept: list[Any], key: Any, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
         """Returns the outputs and the arrays of `kept` that the model updated, by index."""
@@ -349,9 +419,12 @@ class Trainer:
         return loss, gradients, kept, key
 
 
-def _depend_on_inputs(jaxpr: Any, count: int) -> list[bool]:
-    """Whether each of the last `count` results depends on any input; a gradient that does not is a constant zero."""
-    known = set(jaxpr.invars)
+def _depend_on(jaxpr: Any, inputs: Sequence[Any], count: int) -> list[bool]:
+    """Whether each of the last `count` results depends on any of `inputs`.
+
+    A gradient that depends on no input is a constant zero.
+    """
+    known = set(inputs)
     for eqn in jaxpr.eqns:
         if any(not isinstance(atom, Literal) and atom in known for atom in eqn.invars):
             known.update(eqn.outvars)

@@ -20,21 +20,27 @@ class Stage:
     """
 
     def __init__(
-        self, function: Callable[..., Any], device: Any, first: bool, last: bool, recompute: bool, batches: int
+        self,
+        function: Callable[..., Any],
+        device: Any,
+        first: bool,
+        last: bool,
+        recompute: bool,
+        batches: int,
+        options: dict[str, Any],
     ) -> None:
         self.function, self.device = function, device
         self.first, self.last, self.recompute, self.batches = first, last, recompute, batches
         # How backward is rebuilt from the values that forward keeps, and which of these are weights.
         self._kept: Any = None
-        run = jax.jit(self.run_last, donate_argnums=1) if last else jax.jit(self.run_backward, donate_argnums=1)
-        programs = [
-            jax.jit(self.run_forward, donate_argnums=1),
-            run,
-            jax.jit(self.mean, donate_argnums=0),
-            jax.jit(function),
-        ]
-        self._group = new_group()
-        self.forward, self.backward, self.gradients, self.apply = (member(p, self._group) for p in programs)
+        self._group, self._options = new_group(), options
+        self.forward = self._program(self.run_forward, 1)
+        self.backward = self._program(self.run_last if last else self.run_backward, 1)
+        self.gradients = self._program(self.mean, 0)
+        self.apply = self._program(function, ())
+
+    def _program(self, function: Callable[..., Any], donated: int | tuple[int, ...]) -> Callable[..., Any]:
+        return member(jax.jit(function, donate_argnums=donated, compiler_options=self._options or None), self._group)
 
     def put(self, tree: Any) -> Any:
         """The arrays on the stage's IPU."""
@@ -112,7 +118,7 @@ class Stage:
             params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates)
             return params, optimizer_state, zeros, means["loss"]
 
-        return member(jax.jit(update, donate_argnums=(0, 1, 2)), self._group)
+        return self._program(update, (0, 1, 2))
 
 
 def _sum_type(dtype: Any) -> Any:

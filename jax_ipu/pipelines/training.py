@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax_ipu.config import config
-from jax_ipu.estimates import WITHOUT_ADVICE, estimate
+from jax_ipu.estimates import WITHOUT_ADVICE, Estimate, estimate
 from jax_ipu.names import nearest
 from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, order_of_all
 from jax_ipu.pipelines.timeline import Timeline, timeline
@@ -37,6 +37,7 @@ def pipeline(
     gradient_accumulation: int = 1,
     schedule: str = "grouped",
     recompute: bool = True,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """A model cut into stages, each of which computes on its own IPU while the others compute other micro-batches.
 
@@ -56,6 +57,7 @@ def pipeline(
             one micro-batch after the other.
         recompute: whether backward computes a stage's forward again from its input; otherwise all values that backward
             reads are kept.
+        compiler_options: for all programs of the stages, as ``jax.jit`` takes them.
 
     Raises:
         ValueError: no stages, another number of devices than stages, a device twice, no such schedule, or no
@@ -75,7 +77,8 @@ def pipeline(
         >>> np.allclose(loss, expected[0]), np.allclose(gradients[0], expected[1][0])
         (True, True)
     """
-    return Pipeline(stages, devices, optimizer, gradient_accumulation, schedule, recompute)
+    options = dict(compiler_options or {})
+    return Pipeline(stages, devices, optimizer, gradient_accumulation, schedule, recompute, options)
 
 
 class Pipeline:
@@ -96,14 +99,16 @@ class Pipeline:
         gradient_accumulation: int,
         schedule: str,
         recompute: bool,
+        compiler_options: dict[str, Any],
     ) -> None:
         _check(stages, devices, gradient_accumulation, schedule)
         from jax_ipu.pipelines.stage import Stage
 
         self.batches, self.schedule, self.optimizer = gradient_accumulation, schedule, optimizer
+        self._options = compiler_options
         last = len(stages) - 1
         self._stages = [
-            Stage(function, device, number == 0, number == last, recompute, gradient_accumulation)
+            Stage(function, device, number == 0, number == last, recompute, gradient_accumulation, compiler_options)
             for number, (function, device) in enumerate(zip(stages, devices, strict=True))
         ]
         self._updates = [stage.update_with(optimizer) for stage in self._stages] if optimizer is not None else []
@@ -242,30 +247,62 @@ class Pipeline:
             >>> len(found.starts), 0 < found.idle < 1
             (12, True)
         """
-        import jax
-
         from jax_ipu import _ipu
+
+        rate = _ipu.Target(config.model_version, config.model_num_tiles).ipu_link_bytes_per_second
+        found, inputs = self._estimates(params, x, targets)
+        sent = [sum(leaf.size * leaf.dtype.itemsize for leaf in _leaves(y)) for y in inputs[1:]]
+        send = {number: size / rate if rate else 0.0 for number, size in enumerate(sent)}
+        seconds = {key: one.seconds or 0.0 for key, one in found.items()}
+        return timeline(self.schedule, len(self._stages), self.batches, seconds, send)
+
+    def fullest_tile_bytes(self, params: Sequence[Any], x: Any, *targets: Any) -> int:
+        """Bytes on the fullest tile of any stage at its fullest moment, by the estimates. Nothing is run.
+
+        Args:
+            params, x, targets: arrays, or ``jax.ShapeDtypeStruct`` in their place.
+
+        Raises:
+            ValueError: a program of a stage does not fit.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, jax_ipu
+            >>> w, x = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((32, 64), "float32")
+            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x @ w)], devices=["IPU 0"])
+            >>> pipe.fullest_tile_bytes([w], x) > 0
+            True
+        """
+        found, _ = self._estimates(params, x, targets)
+        return max(one.fullest_tile_bytes or 0 for one in found.values())
+
+    def _estimates(
+        self, params: Sequence[Any], x: Any, targets: Any
+    ) -> tuple[dict[tuple[int, bool], Estimate], list[Any]]:
+        """The estimates of the stages' programs, forward and backward, and what each stage is given."""
+        import jax
 
         params, (x, targets) = jax.tree.map(_shape, list(params)), jax.tree.map(_shape, (x, targets))
         x, targets = jax.tree.map(lambda a: self._shape_of_part(a), (x, targets))
-        inputs = self._check_stages(params, x, targets)
-        seconds: dict[tuple[int, bool], float] = {}
-        send: dict[int, float] = {}
-        rate = _ipu.Target(config.model_version, config.model_num_tiles).ipu_link_bytes_per_second
+        inputs = self._check_stages(params, x, targets)[:-1]
+        found: dict[tuple[int, bool], Estimate] = {}
         slot = _struct((), "int32")
         for number, stage in enumerate(self._stages):
-            sums = jax.tree.map(_shape, stage.zeros(params[number]))
+            own, given = params[number], inputs[number]
+            sums = jax.tree.map(_shape, stage.zeros(own))
             if stage.last:
-                arguments: tuple[Any, ...] = (params[number], sums, inputs[number], targets)
-                seconds[number, True] = _seconds(stage.run_last, arguments)
+                found[number, True] = self._fitting(stage.run_last, (own, sums, given, targets))
                 continue
-            stash = self._stash_shapes(number, params[number], inputs[number])
-            y = inputs[number + 1]
-            seconds[number, False] = _seconds(stage.run_forward, (params[number], stash, slot, inputs[number]))
-            seconds[number, True] = _seconds(stage.run_backward, (params[number], sums, stash, slot, y))
-            sent = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(y))
-            send[number] = sent / rate if rate else 0.0
-        return timeline(self.schedule, len(self._stages), self.batches, seconds, send)
+            stash = self._stash_shapes(number, own, given)
+            found[number, False] = self._fitting(stage.run_forward, (own, stash, slot, given))
+            found[number, True] = self._fitting(stage.run_backward, (own, sums, stash, slot, inputs[number + 1]))
+        return found, inputs
+
+    def _fitting(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Estimate:
+        options = {**self._options, **WITHOUT_ADVICE}
+        found = estimate(function, *arguments, donate_argnums=1, compiler_options=options)
+        if found.seconds is None:
+            raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
+        return found
 
     # ----------------------------------------------------------------------------------------------------------------
 
@@ -372,11 +409,10 @@ class Pipeline:
         return inputs
 
 
-def _seconds(function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
-    found = estimate(function, *arguments, donate_argnums=1, compiler_options=WITHOUT_ADVICE)
-    if found.seconds is None:
-        raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
-    return found.seconds
+def _leaves(tree: Any) -> list[Any]:
+    import jax
+
+    return jax.tree.leaves(tree)
 
 
 def _struct(shape: Any, dtype: Any) -> Any:
