@@ -363,6 +363,32 @@ TEST(WhatOneStreamAloneWritesLivesInItsMemory) {
   }
 }
 
+// Its owner reads it back, so its contents are the program's own: what was sent may be gone by then.
+TEST(WhatIsReadBackDoesNotLiveInTheMemoryOfItsStream) {
+  for (const bool reversed : {false, true}) {
+    poplar::Graph graph = NewGraph();
+    const std::size_t n = 100;
+    const Tensor a = graph.addVariable(poplar::INT, {n}, "a"), b = graph.addVariable(poplar::INT, {n}, "b");
+    const auto in = graph.addHostToDeviceFIFO("in", poplar::INT, n);
+    const auto out = graph.addDeviceToHostFIFO("out", poplar::INT, n);
+    const auto back = graph.addDeviceToHostFIFO("back", poplar::INT, n);
+    Sequence prog;
+    AddMix(&prog, a, a, b, false);
+    prog.add(Copy(b, out));
+    const Tensor whole = reversed ? a.reverse(0) : a;
+    FastEngine engine(Compile(graph, {prog, Copy(in, a), Copy(whole, back)}), true);
+    std::vector<std::int32_t> sent(n, 2), result(n, 0), read(n, 0);
+    engine.ConnectStream(0, sent.data());
+    engine.ConnectStream(1, result.data());
+    engine.ConnectStream(2, read.data());
+    engine.Run(1);
+    std::fill(sent.begin(), sent.end(), 9);
+    engine.Run(0);
+    engine.Run(2);
+    CHECK(read == std::vector<std::int32_t>(n, 2));
+  }
+}
+
 TEST(ResultsAreWrittenInTheOrderOfTheirStreams) {
   for (const bool read_again : {false, true}) {
     poplar::Graph graph = NewGraph();

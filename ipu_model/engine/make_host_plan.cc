@@ -198,16 +198,25 @@ class Planner {
     }
   }
 
-  // Of the variables that keep their contents, those that one transfer of one stream alone writes.
+  // Of the variables that keep their contents, those that one transfer of one stream alone writes. Not those of
+  // which a program streams out all elements: their owner reads them back, and may have given up what it sent.
   void FindFed() {
     const std::size_t n = program_.variables.size();
     std::vector<int> writes(n, 0), uses(program_.streams.size(), 0);
     std::vector<std::uint32_t> stream(n, kNone);
+    std::vector<bool> is_read_back(n, false);
     for (std::uint32_t p = 0; p < program_.programs.size(); ++p) {
       for (std::uint32_t i = plan_.code.begin[p]; i < plan_.code.begin[p + 1]; ++i) {
         const HostInstruction& in = plan_.code.code[i];
         const bool reads_stream = in.code == OpCode::kStreamIn;
         if (reads_stream || in.code == OpCode::kStreamOut) ++uses[plan_.code.transfers[in.a].stream];
+        if (in.code == OpCode::kStreamOut) {
+          std::map<VariableId, std::int64_t> sent;
+          for (const View& view : plan_.code.transfers[in.a].tensor) sent[view.variable] += view.num_elements();
+          for (const auto& [v, elements] : sent) {
+            if (elements >= Elements(v)) is_read_back[v] = true;
+          }
+        }
         for (const VariableAccess& a : accesses_of_[p][i - plan_.code.begin[p]]) {
           if (!a.written) continue;
           ++writes[a.variable];
@@ -216,7 +225,8 @@ class Planner {
       }
     }
     for (VariableId v = 0; v < n; ++v) {
-      fed_[v] = fed_[v] && state_[v] && writes[v] == 1 && stream[v] != kNone && uses[stream[v]] == 1;
+      fed_[v] = fed_[v] && state_[v] && !is_read_back[v] && writes[v] == 1 && stream[v] != kNone &&
+                uses[stream[v]] == 1;
     }
   }
 

@@ -253,6 +253,38 @@ def test_pass_through_costs_nothing():
     np.testing.assert_array_equal(w, array(3))
 
 
+# What a step writes in another way and is yet the state itself.
+SAME = {
+    "itself": lambda b: b,
+    "transposed column": lambda b: b.T.reshape(b.shape),
+    "raveled": lambda b: b.ravel().reshape(b.shape),
+    "plus nothing": lambda b: b * 1,
+    "turned twice": lambda b: jnp.flip(jnp.flip(b)),
+    "behind a barrier": lambda b: jax.lax.optimization_barrier((b, b + 1))[0],
+    "chosen": lambda b: jnp.where(jnp.isnan(b), b, b),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("read", ["no state", "one", "both"])
+def test_state_that_a_step_returns_as_it_is_stays_what_it_is(name, read):
+    """The step's other results get host memory that the state was sent from or read into."""
+
+    def step(a, b):
+        return a + 1, SAME[name](b), b.sum()
+
+    step = jit(step, (0, 1))
+    a, b = jax.device_put(np.zeros(N, np.float32), ipu), jax.device_put(np.arange(8.0, dtype=np.float32)[:, None], ipu)
+    for count in range(1, 5):
+        a, b, total = step(a, b)
+        assert float(total) == 28
+        if read == "both":
+            assert np.asarray(a).tolist() == [count] * N
+        if read != "no state":
+            assert np.asarray(b).ravel().tolist() == list(range(8))
+    assert np.asarray(b).ravel().tolist() == list(range(8))
+
+
 def test_another_executable_spills_the_state_and_it_comes_back():
     step = jit(lambda s, x: s + x, 0)
     other = jax.jit(lambda x: x * 2, backend="ipu")
