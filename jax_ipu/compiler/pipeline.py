@@ -92,8 +92,6 @@ _COST_MEMORY = frozenset(("combine collectives",))
 _SAVE_MEMORY = frozenset(("recompute", "outline"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
-# Passes that save memory plan for the memory of the tiles divided by this.
-_FRUGAL = 4
 
 
 def _schedule(module: Module, signature: Signature) -> None:
@@ -145,7 +143,7 @@ def optimize(
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
-    module.memory = memory // _FRUGAL if memory_first else memory
+    module.memory, module.frugal = memory, memory_first
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:
