@@ -16,7 +16,7 @@ _SHOWN = 3
 
 
 class TooLarge(CompileError):
-    """`values` exist at the same time and are larger than the memory, however the program is compiled."""
+    """`values` exist at the same time and are larger than the memory."""
 
     def __init__(self, message: str, values: list[Value]) -> None:
         super().__init__(message, RESOURCE_EXHAUSTED)

@@ -3,10 +3,11 @@
 What saves memory costs cycles, so it is done only where the program does not fit without.
 
 First arguments that are only read are streamed by every call. Then repeated blocks become functions, cheap values are
-computed again rather than kept, and collectives are not combined. Then tensors that are sliced or looked up are spread
-over all tiles: the few tiles that could slice them without an exchange may be full of them. At last products and
-convolutions get less memory for their temporaries. Where one of these fits, there may be room to keep arguments after
-all. Attempts share plans, so that one costs little where it differs little, and end where none can help.
+computed again rather than kept, smaller values and top-k of long rows are computed in parts, and collectives are not
+combined. Then tensors that are sliced or looked up are spread over all tiles: the few tiles that could slice them
+without an exchange may be full of them. At last products and convolutions get less memory for their temporaries.
+Where one of these fits, there may be room to keep arguments after all. Attempts share plans, so that one costs little
+where it differs little, and end where none can help.
 """
 
 from __future__ import annotations
@@ -96,11 +97,12 @@ def compile_to_fit(
         except capacity.TooLarge as error:
             lasting = frozenset(mapped.signature.results[j] for j in mapped.signature.aliased_inputs)
             need = Need.of_values(error.values, lasting, target)
-            raise NoFit(error, need, mapped.module, mapped.signature) from None
+            failures.append(NoFit(error, need, mapped.module, mapped.signature))
+            outline_only = True
         except _ipu.OutOfMemory as error:
             failures.append(NoFit(error, need := Need.of(error, target), mapped.module, mapped.signature))
             outline_only = _is_hopeless(error, target) or lacks_code(error, target)
-            following = _next_attempt(program, change, mapped, settings, target, more_frugal, need, outline_only)
+        following = _next_attempt(program, change, mapped, settings, target, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.
             raise min(failures, key=lambda failure: failure.need.total)

@@ -225,11 +225,11 @@ class Function:
 class Module:
     """A program: functions by name, one of them "main". It runs on `num_replicas * num_partitions` IPUs.
 
-    `memory`: bytes of the tiles of each IPU, or 0 where passes need not save memory.
+    `memory`: bytes of the tiles of each IPU, or 0 where passes need not save memory; `frugal`: memory comes first.
     """
 
     __slots__ = (
-        *("attrs", "combined", "functions", "memory", "name", "num_partitions", "num_replicas", "origins"),
+        *("attrs", "combined", "frugal", "functions", "memory", "name", "num_partitions", "num_replicas", "origins"),
         "source",
     )
 
@@ -242,7 +242,7 @@ class Module:
         self.origins: dict[Op, Any] = {}
         self.combined: list[list[Any]] = []
         self.num_replicas = self.num_partitions = 1
-        self.memory = 0
+        self.memory, self.frugal = 0, False
 
     @property
     def main(self) -> Function:

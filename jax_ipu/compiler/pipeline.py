@@ -27,6 +27,7 @@ from jax_ipu.compiler.passes import (
     inplace,
     known_indices,
     layouts,
+    long_rows,
     loops,
     masked_sums,
     masked_updates,
@@ -77,6 +78,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("cse again", cse.run),
     ("random counters", random_counters.run),
     ("blocks", blocks.run),
+    ("long rows", long_rows.run),
     ("dce", dce.run),
     ("padded state", padded_state.run),
     ("combine collectives", combine_collectives.run),
@@ -89,11 +91,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives",))
-_SAVE_MEMORY = frozenset(("recompute", "outline"))
+_SAVE_MEMORY = frozenset(("recompute", "outline", "long rows"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
-# Passes that save memory plan for the memory of the tiles divided by this.
-_FRUGAL = 4
 
 
 def _schedule(module: Module, signature: Signature) -> None:
@@ -145,7 +145,7 @@ def optimize(
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
-    module.memory = memory // _FRUGAL if memory_first else memory
+    module.memory, module.frugal = memory, memory_first
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:

@@ -109,10 +109,10 @@ def scanned_blocks(params, x, around=lambda f: f):
 
 
 def sequence(params, x, around=lambda f: f):
-    """One sequence without a batch."""
+    """One sequence without a batch; scores that are summed along the sequence cannot be computed in blocks."""
 
     def attention(x, w):
-        return x + jax.nn.softmax((x @ w) @ x.T) @ x
+        return x + jax.nn.softmax(jnp.cumsum((x @ w) @ x.T, 0)) @ x
 
     for w in params:
         x = around(attention)(x, w)

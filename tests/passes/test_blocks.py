@@ -116,6 +116,78 @@ def test_values_are_those_of_the_whole(name, execution):
     check(CASES[name], ROWS_OF_X, mode=(execution, TILES), rtol=1e-4, atol=2e-4 if "forces" in name else None)
 
 
+def gram(x):
+    squares = (x * x).sum(-1)
+    return squares[:, None] + squares[None] - 2 * x @ x.T
+
+
+def attention(x):
+    return jax.nn.softmax(x @ x.T) @ x
+
+
+def causal(x):
+    positions = jnp.arange(len(x))
+    return jax.nn.softmax(jnp.where(positions[:, None] >= positions, x @ x.T, -jnp.inf)) @ x
+
+
+def both_sides(x):
+    kernel = jnp.exp(-gram(x))
+    return kernel @ x, kernel.T @ jnp.cos(x)
+
+
+def heads(x):
+    q = x.reshape(len(x) // 4, 4, -1)
+    scores = jax.nn.softmax(jnp.einsum("qhd,khd->hqk", q, q[::-1]))
+    return jnp.einsum("hqk,khd->qhd", scores, q)
+
+
+def layer(x):
+    return jnp.tanh(x @ jnp.cos(x[:300]).T) @ x[:300]
+
+
+# The scores of so many rows take more than half of the memory of a tile.
+LONG = array(301, WIDTH)
+PRODUCTS = {
+    "kernel": (lambda x: jnp.exp(-squares(x, x)) @ x, LONG),
+    "kernel by products": (lambda x: jnp.exp(-gram(x)) @ x, LONG),
+    "attention": (attention, LONG),
+    "causal": (causal, LONG),
+    "both sides": (both_sides, LONG),
+    "heads": (heads, array(600, WIDTH)),
+    "layer": (layer, array(1001, WIDTH)),
+    "nearest": (lambda x: gram(x).argmin(1), LONG),
+    "in a scan": (lambda x: jax.lax.scan(lambda x, _: (attention(x), x[0]), x, None, length=2), LONG),
+    "gradient": (jax.grad(lambda x: (attention(x) ** 2).sum()), LONG),
+    "gradient of both sides": (jax.grad(lambda x: (both_sides(x)[0] * both_sides(x)[1]).sum()), LONG),
+}
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_large_values(name, execution):
+    function, x = PRODUCTS[name]
+    assert largest(rewritten(function, x, tiles=1)) * 4 < len(x) * 300 * 4
+    check(function, x, mode=(execution, 1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32"])
+def test_products_that_sum_over_blocks(dtype):
+    """Partial sums of narrow floats are not rounded at each block."""
+    x = array(701, 8, dtype=dtype, low=0, high=3)
+
+    def sums(x):
+        equal = (x[:, :1] == x[:, 1]) | (x[:, :1] < 1)
+        return equal.astype(x.dtype) @ x, equal.astype(x.dtype).T @ x
+
+    ops = list(rewritten(sums, x, tiles=1).walk())
+    sum_types = {op.result.dtype for op in ops if op.name == "dot_general"}
+    assert "ipu.repeat" in [op.name for op in ops]
+    assert dtype == "int32" or "f32" in sum_types
+    expected = [np.asarray(r, np.float64) for r in jax.jit(sums, backend="cpu")(x.astype(np.float32))]
+    for result, exact in zip(run_ipu(sums, [x], ("fast", 1)), expected, strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), exact, rtol={"bfloat16": 1e-2}.get(dtype, 2e-3))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int8", "bool"])
 def test_partial_results_of_each_type(dtype):
     """Sums of narrow floats are rounded once, not at each block."""
@@ -172,6 +244,9 @@ SCALED = {
     "five nearest": CASES["five nearest"],
     "gradient": CASES["gradient of distances"],
     "forces": CASES["forces"],
+    "product": CASES["kernel"],
+    "attention": attention,
+    "gradient of attention": PRODUCTS["gradient"][0],
 }
 
 

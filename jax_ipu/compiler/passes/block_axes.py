@@ -11,7 +11,7 @@ from jax_ipu.compiler.types import Shape, num_elements
 
 # Views, which take no memory of their own.
 VIEWS = frozenset(("broadcast_in_dim", "transpose", "reshape"))
-_ROWS = frozenset(("iota", "reduce", "sort", "chlo.top_k"))
+_ROWS = frozenset(("iota", "reduce", "sort", "chlo.top_k", "dot_general"))
 
 
 def is_blockable(op: Op) -> bool:
@@ -25,7 +25,7 @@ class Axes:
 
     Attributes:
         of: value -> its dimension that is cut.
-        reduced: reductions over the dimension that is cut -> that dimension of their operands.
+        reduced: reductions and products that sum over the dimension that is cut -> that dimension of operand 0.
     """
 
     of: dict[Value, int] = field(default_factory=dict)
@@ -34,6 +34,8 @@ class Axes:
     def of_operand(self, op: Op, i: int) -> int | None:
         """The dimension of operand i that is cut; None where each block reads all of it."""
         if op in self.reduced:
+            if op.name == "dot_general":
+                return _other_summed(op, 0, self.reduced[op]) if i else self.reduced[op]
             return self.reduced[op] if i < len(op.results) else None
         return _operand_axis(op, i, self.of[op.results[0]])
 
@@ -67,7 +69,7 @@ def find_axes(ops: Collection[Op], anchor: Value, axis: int) -> Axes | None:
                     return None
                 if place >= 0:
                     found += [(result, place) for result in user.results]
-                elif axes.reduced.setdefault(user, where) != where or not _accumulates(user, ops):
+                elif not _reduces(user, i, where, ops, axes):
                     return None
                 elif not _visit_operands(user, ops, axes, found):
                     return None
@@ -93,12 +95,44 @@ def _visit_operands(op: Op, ops: Collection[Op], axes: Axes, found: list[tuple[V
     return True
 
 
-def _accumulates(op: Op, ops: Collection[Op]) -> bool:
-    """Whether partial results of the reduction can be combined, and nothing else reads them."""
-    name = single_op(op.regions[0]) if len(op.results) == 1 else None
-    if name is None or identity_of(name, op.result.dtype) is None:
+def _reduces(op: Op, i: int, axis: int, ops: Collection[Op], axes: Axes) -> bool:
+    """Notes that the op reduces dimension `axis` of operand i; False where blocks do not allow it.
+
+    Partial results have to be combined, and nothing else may read them.
+    """
+    if i and op.name == "dot_general":
+        axis = _other_summed(op, i, axis)
+    if axes.reduced.setdefault(op, axis) != axis or any(user in ops for r in op.results for user in r.users):
         return False
-    return not any(user in ops for user in op.result.users)
+    name = combiner(op)
+    return name is not None and identity_of(name, op.result.dtype) is not None
+
+
+def combiner(op: Op) -> str | None:
+    """The elementwise op that combines partial results of a reduction or product; None where there is none."""
+    if op.name == "dot_general":
+        return "add"
+    return single_op(op.regions[0]) if len(op.results) == 1 else None
+
+
+def _dot_dims(op: Op) -> tuple[tuple[int | None, ...], ...]:
+    """For both operands of a product, the operand's dimension that is each dimension of the result."""
+    numbers = op.attrs["dot_dimension_numbers"]
+    batch = [tuple(numbers[f"{side}_batching_dimensions"]) for side in ("lhs", "rhs")]
+    summed = [tuple(numbers[f"{side}_contracting_dimensions"]) for side in ("lhs", "rhs")]
+    free = [
+        tuple(d for d in range(len(o.shape)) if d not in batch[i] and d not in summed[i])
+        for i, o in enumerate(op.operands)
+    ]
+    nothing = [(None,) * len(dims) for dims in free]
+    return (*batch[0], *free[0], *nothing[1]), (*batch[1], *nothing[0], *free[1])
+
+
+def _other_summed(op: Op, i: int, axis: int) -> int:
+    """The dimension of a product's other operand that is summed with dimension `axis` of operand i."""
+    numbers = op.attrs["dot_dimension_numbers"]
+    dims = [numbers[f"{side}_contracting_dimensions"] for side in ("lhs", "rhs")]
+    return int(dims[1 - i][tuple(dims[i]).index(axis)])
 
 
 def _allows(op: Op, axis: int) -> bool:
@@ -123,6 +157,8 @@ def _operand_axis(op: Op, i: int, axis: int) -> int | None:
             return None
         kept = [d for d in range(len(shape)) if d not in op.attrs["dimensions"]]
         return kept[axis]
+    if op.name == "dot_general":
+        return _dot_dims(op)[i][axis]
     return axis
 
 
@@ -140,6 +176,9 @@ def _result_axis(op: Op, i: int, axis: int) -> int | None:
         if i >= len(op.results):
             return None
         return -1 if axis in op.attrs["dimensions"] else axis - sum(d < axis for d in op.attrs["dimensions"])
+    if op.name == "dot_general":
+        dims = _dot_dims(op)[i]
+        return dims.index(axis) if axis in dims else -1
     return axis if _allows(op, axis) else None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jax_ipu.compiler.expression import identity_of, single_op, splat_of
+from jax_ipu.compiler.expression import identity_of, splat_of
 from jax_ipu.compiler.ir import Block, Op, Value, clone_ops
-from jax_ipu.compiler.passes.block_axes import Axes
+from jax_ipu.compiler.passes.block_axes import Axes, combiner
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import FLOAT, SIZE, Shape
 
@@ -51,12 +51,14 @@ def emit_loop(
 def _accumulator(op: Op, dtype: str) -> str:
     """The type of partial results: f32 where sums and products of narrow floats would be rounded at each block."""
     narrow = dtype in FLOAT and SIZE[dtype] < SIZE["f32"]
-    return "f32" if narrow and single_op(op.regions[0]) in ("add", "multiply") else dtype
+    return "f32" if narrow and combiner(op) in ("add", "multiply") else dtype
 
 
 def _initial(op: Op, result: Value, axes: Axes, rewriter: Rewriter) -> Value:
     if op not in axes.reduced:
         return rewriter.full(result.shape, result.dtype, 0)
+    if op.name == "dot_general":
+        return rewriter.full(result.shape, _accumulator(op, result.dtype), 0)
     first = rewriter.convert(op.operands[1], _accumulator(op, result.dtype))
     return rewriter.spread(first, result.shape)
 
@@ -81,7 +83,7 @@ def _emit_block(
         for result in op.results:
             state, made = next(left), block.made[result]
             if op in axes.reduced:
-                updated.append(rewriter.elementwise(str(single_op(op.regions[0])), state, made))
+                updated.append(rewriter.elementwise(str(combiner(op)), state, made))
             else:
                 updated.append(block.write(state, made, axes.of[result]))
     return updated
@@ -101,8 +103,10 @@ class _Block:
             return
         operands = [self._operand(op, i) for i in range(len(op.operands))]
         if op in self.axes.reduced:
-            name = str(single_op(op.regions[0]))
-            dtype = _accumulator(op, op.result.dtype)
+            name, dtype = str(combiner(op)), _accumulator(op, op.result.dtype)
+            if op.name == "dot_general":
+                self.made[op.result] = self.rewriter.emit(op.name, operands, op.result.shape, dtype, dict(op.attrs))
+                return
             value = self.rewriter.convert(operands[0], dtype)
             neutral: Any = identity_of(name, dtype)
             self.made[op.result] = self.rewriter.reduce(name, value, op.attrs["dimensions"], neutral)

@@ -5,6 +5,8 @@ between the broadcast and the reduction become a loop over blocks of one dimensi
 exists at a time. Ops that also need results of these reductions, as gradients do, are in the same loop if they can be
 cut along the same dimension; otherwise they compute the large values again in a loop of their own.
 
+So are scores between products, as in `softmax(q @ k.T) @ v`, where they take most of the memory.
+
 The cycles are those of the whole values, but for the supersteps of the trips: a block is large enough for all tiles.
 """
 
@@ -23,6 +25,11 @@ _LOOPS_AND_BRANCHES = frozenset(("while", "if", "case", "ipu.repeat"))
 # Values are cut if they take a part of the memory, and so that a block takes less. Results of reductions cost more to
 # compute again, so more of them are kept.
 _LARGE, _LARGE_RESULT, _BLOCK = 1 / 8, 1 / 5, 1 / 16
+# The same parts of less memory where memory comes first.
+_FRUGAL = 4
+# Products take more cycles in blocks, so operands and results of this part of the memory are cut: what hardly fits as a
+# whole, or, where memory comes first, what is likely to be why the program does not fit.
+_LARGE_PRODUCT, _LARGE_FRUGAL_PRODUCT = 1 / 2, 1 / 4
 # Values of this part of the memory are computed in each block if they are made of smaller ones alone.
 _PATTERN = 1 / 64
 # Operands and results of a loop take at most this part of its largest value.
@@ -35,17 +42,18 @@ _SHRINKING, _SMALLER = ("reduce", "chlo.top_k"), 8
 def run(module: Module) -> None:
     """Rewrites main, and the regions of its control flow."""
     if module.memory:
-        _run_block(module.main.block, module.memory)
+        _run_block(module.main.block, module.memory, module.frugal)
 
 
-def _run_block(block: Block, memory: int) -> None:
+def _run_block(block: Block, memory: int, frugal: bool) -> None:
     for op in block.ops:
         if op.name in _LOOPS_AND_BRANCHES:
             for region in op.regions:
-                _run_block(region, memory)
-    if not any(size_in_bytes(r) >= memory * _LARGE for op in block.ops for r in op.results):
+                _run_block(region, memory, frugal)
+    least = memory * _LARGE / (_FRUGAL if frugal else 1)
+    if not any(size_in_bytes(r) >= least for op in block.ops for r in op.results):
         return
-    finder = _Finder(block, memory)
+    finder = _Finder(block, memory, frugal)
     for group in finder.groups():
         _replace(block, group)
 
@@ -62,8 +70,10 @@ class _Group:
 
 
 class _Finder:
-    def __init__(self, block: Block, memory: int) -> None:
-        self.block, self.memory = block, memory
+    def __init__(self, block: Block, memory: int, frugal: bool) -> None:
+        self.block = block
+        self.all_memory, self.memory = memory, memory // _FRUGAL if frugal else memory
+        self.product = memory * (_LARGE_FRUGAL_PRODUCT if frugal else _LARGE_PRODUCT)
         self.positions = {op: i for i, op in enumerate(block.ops)}
         # Ops that make patterns such as a diagonal of small values, which each block computes rather than slices.
         self.patterns: set[Op] = set()
@@ -79,7 +89,7 @@ class _Finder:
         """The loops that pay, in program order of their first results."""
         groups: list[_Group] = []
         for sink in self.block.ops:
-            if not is_blockable(sink) or sink.name in VIEWS or self._is_passing(sink):
+            if not self._is_blockable(sink) or sink.name in VIEWS or self._is_passing(sink):
                 continue
             cone = self._cone(sink)
             if not cone:
@@ -96,14 +106,19 @@ class _Finder:
         part = _LARGE if op.name != "reduce" else _LARGE_RESULT
         return (
             op in self.positions
-            and is_blockable(op)
+            and self._is_blockable(op)
             and all(size_in_bytes(r) >= self.memory * part for r in op.results)
             and self._stays(op)
         )
 
     def _stays(self, op: Op) -> bool:
         """Whether only ops that blocks can compute read the results."""
-        return all(user in self.positions and is_blockable(user) for r in op.results for user in r.users)
+        return all(user in self.positions and self._is_blockable(user) for r in op.results for user in r.users)
+
+    def _is_blockable(self, op: Op) -> bool:
+        if op.name != "dot_general":
+            return is_blockable(op)
+        return any(size_in_bytes(v) >= self.product for v in (*op.operands, op.result))
 
     def _cone(self, sink: Op) -> set[Op]:
         """The ops that make the large values which the op reads, directly or not; empty if none takes memory."""
@@ -120,6 +135,9 @@ class _Finder:
 
     def _group(self, ops: set[Op], sinks: list[Op]) -> _Group | None:
         """The ops with the dimension that is best to cut; None where none pays."""
+        # Smaller blocks of a product cost more: they are those of all the memory.
+        products = any(op.name == "dot_general" for op in ops)
+        memory = self.all_memory if products else self.memory
         inner = [r for op in ops if op.name not in VIEWS and op not in sinks for r in op.results]
         largest = max(inner, key=size_in_bytes)
         kept = {o for op in ops for o in op.operands if o.op not in ops and splat_of(o) is None}
@@ -128,7 +146,7 @@ class _Finder:
             return None
         best: tuple[int, _Group] | None = None
         for axis, extent in enumerate(largest.shape):
-            rows = int(extent * self.memory * _BLOCK) // size_in_bytes(largest)
+            rows = int(extent * memory * _BLOCK) // size_in_bytes(largest)
             if not 1 <= rows < extent:
                 continue
             axes = find_axes(ops, largest, axis)
@@ -155,7 +173,7 @@ class _Finder:
             op = pending.pop().op
             if op is None or op in path or op in group.ops or op not in dependents:
                 continue
-            if not is_blockable(op) or len(path) > _MAX_OPS:
+            if not self._is_blockable(op) or len(path) > _MAX_OPS:
                 return False
             path.add(op)
             pending.extend(op.operands)
