@@ -143,6 +143,42 @@ def test_gradients_of_bags_and_of_vectors_that_are_zero(manager):
     assert_same_state(step, model)
 
 
+def test_gradients_of_one_of_equal_elements(manager):
+    """What a selection along a dimension finds has its gradient; equal elements share that of a whole tensor."""
+    torch = torch_or_skip()
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.nn.Parameter(torch.tensor([[2.0, 1, 2, 0, 2], [1, 3, 3, 1, 0]]))
+
+        def forward(self, x):
+            rows = self.rows
+            found = [
+                rows.max(1)[0],
+                rows.min(0)[0],
+                rows.cummax(1)[0],
+                rows.cummin(0)[0],
+                rows.sort(dim=1, stable=True)[0],
+            ]
+            found += [
+                rows.median(),
+                rows.nanmedian(),
+                rows.max(),
+                rows.amin(1),
+                rows.mode(1)[0],
+                rows.kthvalue(1)[0],
+            ]
+            return x * sum((value * torch.arange(1.0, 1 + value.numel()).view(value.shape)).sum() for value in found)
+
+    model, batch = Net(), (torch.ones(2, 1), torch.zeros(2, 1))
+    step = manager.compile_training_step(model, "mean_squared_error", "sgd", batch, learning_rate=1e-3)
+    losses = [step(*batch)]
+    expected = train(torch, model, torch.optim.SGD(model.parameters(), 1e-3), torch.nn.functional.mse_loss, [batch])
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert_same_state(step, model)
+
+
 def test_a_parameter_that_the_model_changes_itself_is_refused(manager):
     torch = torch_or_skip()
     model = torch.nn.Embedding(10, 4, max_norm=1.0)

@@ -272,17 +272,6 @@ def _leaky_at_random(
     return jnp.where(x < 0, x * slopes, x), jnp.where(x < 0, slopes, 1)
 
 
-def _sort(x: Any, dim: int = -1, descending: bool = False, *, general: Callable[..., Any]) -> Any:
-    """Equal elements keep their order, as on PyTorch's CPU."""
-    return general(x, dim, descending, stable=True)
-
-
-def _stable_sort(
-    x: Any, stable: bool | None = None, dim: int = -1, descending: bool = False, *, general: Callable[..., Any]
-) -> Any:
-    return _sort(x, dim, descending, general=general)
-
-
 def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
     """Without a type, whole numbers are int64 and truth values bool, which torchax makes float32."""
     if dtype is None and isinstance(value, int):
@@ -318,8 +307,21 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._cdist_forward.default: torch_norms.distances,
     torch.ops.aten._euclidean_dist.default: torch_norms.euclidean_distances,
     torch.ops.aten._pdist_forward.default: torch_norms.distances_of_pairs,
+    torch.ops.aten.sort.default: torch_ordering.sort,
+    torch.ops.aten.sort.stable: torch_ordering.stable_sort,
     torch.ops.aten.topk.default: torch_ordering.top_k,
+    torch.ops.aten.kthvalue.default: torch_ordering.kth_value,
+    torch.ops.aten.median.default: torch_ordering.median,
+    torch.ops.aten.median.dim: torch_ordering.median,
+    torch.ops.aten.nanmedian.default: torch_ordering.median_of_numbers,
+    torch.ops.aten.nanmedian.dim: torch_ordering.median_of_numbers,
     torch.ops.aten.mode.default: torch_ordering.most_frequent,
+    torch.ops.aten.max.dim: torch_ordering.largest,
+    torch.ops.aten.min.dim: torch_ordering.smallest,
+    torch.ops.aten.cummax.default: torch_ordering.largest_so_far,
+    torch.ops.aten.cummin.default: torch_ordering.smallest_so_far,
+    torch.ops.aten.bucketize.Tensor: torch_ordering.bucketize,
+    torch.ops.aten.bucketize.Scalar: torch_ordering.bucketize,
     torch.ops.aten.searchsorted.Tensor: torch_ordering.search_sorted,
     torch.ops.aten.searchsorted.Scalar: torch_ordering.search_sorted,
     torch.ops.aten.nonzero_static.default: torch_ordering.positions_of_true,
@@ -335,6 +337,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.polygamma.default: _polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
     torch.ops.aten.neg.default: jnp.negative,
+    torch.ops.aten.angle.default: jnp.angle,
     torch.ops.aten.rrelu_with_noise_functional.default: _leaky_at_random,
     # Of the bits, which torchax takes for truth values.
     torch.ops.aten.__and__.Scalar: jnp.bitwise_and,
@@ -374,8 +377,6 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Scalar: _power,
     torch.ops.aten.pow.Tensor_Scalar: _power,
     torch.ops.aten.pow.Tensor_Tensor: _power,
-    torch.ops.aten.sort.default: _sort,
-    torch.ops.aten.sort.stable: _stable_sort,
 }
 
 
