@@ -20,6 +20,7 @@ from torchax.ops import mappings
 
 from jax_ipu.models.frameworks import (
     torch_embeddings,
+    torch_kinks,
     torch_matrices,
     torch_norms,
     torch_ordering,
@@ -254,10 +255,10 @@ def _divide(x: Any, y: Any, rounding_mode: str | None = None, *, general: Callab
 
 
 def _power(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
-    """As torchax's, which computes powers of whole numbers as floats."""
+    """As torchax's, which computes powers of whole numbers as floats; x ** 0 has no gradient, also at zero."""
     kind = jnp.result_type(x, y)
     if jnp.issubdtype(kind, jnp.inexact):
-        return general(x, y)
+        return general(lax.stop_gradient(x) if isinstance(y, (int, float)) and y == 0 else x, y)
     return lax.integer_pow(jnp.asarray(x, kind), y) if isinstance(y, int) else jnp.power(jnp.asarray(x, kind), y)
 
 
@@ -281,8 +282,8 @@ def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = No
 
 # Functions of numbers whose results are floats.
 _OF_FLOATS = """
-    acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 i0 log log10 log1p log2
-    reciprocal rsqrt sigmoid sin sinc sinh special_erfcx special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
+    acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 log log10 log1p log2
+    reciprocal rsqrt sigmoid sin sinh special_erfcx special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
 """
 
 OPERATIONS: dict[Any, Callable[..., Any]] = {
@@ -297,8 +298,19 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.avg_pool2d.default: _average_pool,
     torch.ops.aten.avg_pool3d.default: _average_pool,
     torch.ops.aten.digamma.default: _digamma,
+    torch.ops.aten.i0.default: lambda x: _of_floats(x, general=torch_kinks.bessel_i0),
     torch.ops.aten.lgamma.default: _lgamma,
     torch.ops.aten.sign.default: _sign,
+    torch.ops.aten.abs.default: torch_kinks.absolute,
+    torch.ops.aten.clamp.default: torch_kinks.clamp,
+    torch.ops.aten.clamp.Tensor: torch_kinks.clamp,
+    torch.ops.aten.fmax.default: torch_kinks.larger,
+    torch.ops.aten.fmin.default: torch_kinks.smaller,
+    torch.ops.aten.hardsigmoid.default: torch_kinks.hard_sigmoid,
+    torch.ops.aten.hardswish.default: torch_kinks.hard_swish,
+    torch.ops.aten.hardtanh.default: torch_kinks.hard_tanh,
+    torch.ops.aten.leaky_relu.default: torch_kinks.leaky_relu,
+    torch.ops.aten.sinc.default: torch_kinks.sinc,
     torch.ops.aten.fmod.Tensor: _remainder_of_dividend,
     torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
     torch.ops.aten.embedding_renorm.default: torch_embeddings.renormed,
@@ -358,6 +370,8 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.cumsum.default: _accumulated,
     torch.ops.aten.cumprod.default: _accumulated,
     **{getattr(torch.ops.aten, name).default: _of_floats for name in _OF_FLOATS.split()},
+    torch.ops.aten.copysign.Tensor: torch_kinks.with_sign,
+    torch.ops.aten.copysign.Scalar: torch_kinks.with_sign,
     torch.ops.aten.add.Tensor: _add,
     torch.ops.aten.add.Scalar: _add,
     torch.ops.aten.sgn.default: _sign_of_any,
@@ -378,6 +392,8 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Tensor_Scalar: _power,
     torch.ops.aten.pow.Tensor_Tensor: _power,
 }
+# Those whose expressions in other operations have another gradient.
+NOT_DECOMPOSED = (torch.ops.aten.hardsigmoid.default, torch.ops.aten.hardswish.default, torch.ops.aten.sinc.default)
 
 
 # What has a fixed size instead of what depends on values.
