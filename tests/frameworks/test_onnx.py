@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jax_ipu import GraphCoreManager
+from jax_ipu.models.wide import types_kept
 
 onnx = pytest.importorskip("onnx")
 helper, FLOAT, INT64 = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
@@ -32,7 +33,7 @@ CONSTANT_INPUTS = {
     "Unsqueeze": (1,),
 }
 # Besides these types, which all operators have, the quantised ones have integers of 8 bits.
-TYPES = (np.float32, np.int32, np.int64, bool)
+TYPES = (np.float32, np.float64, np.int32, np.int64, np.uint64, bool)
 QUANTISED = ("ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear")
 # ONNX's tests of unsupported features: shapes that depend on values, strings, sequences, training, random numbers.
 REFUSED = (NotImplementedError, TypeError)
@@ -93,14 +94,17 @@ def check_node_tests(cases):
     for name, model, inputs, outputs, tolerance in cases:
         function, given = evaluate(model, inputs)
         try:
-            jax.eval_shape(function, given)
+            with types_kept():
+                shapes = jax.eval_shape(function, given)
         except REFUSED:
             refused += 1
             continue
+        assert [s.dtype for s in shapes] == [o.dtype for o in outputs], name
         functions.append(function)
         arguments.append(given)
         expected.append((name, outputs, tolerance))
-    results = jax.jit(lambda arguments: [f(a) for f, a in zip(functions, arguments, strict=True)])(arguments)
+    with types_kept():
+        results = jax.jit(lambda arguments: [f(a) for f, a in zip(functions, arguments, strict=True)])(arguments)
     for (name, outputs, tolerance), result in zip(expected, results, strict=True):
         for actual, output in zip(result, outputs, strict=True):
             np.testing.assert_allclose(actual, output, rtol=tolerance, atol=1e-5, err_msg=name)
@@ -307,6 +311,70 @@ def check_against_reference(manager, model, inputs, **tolerance):
     for a, e in zip(actual if isinstance(actual, tuple) else (actual,), expected, strict=True):
         assert a.shape == np.shape(e)
         np.testing.assert_allclose(a, e, **({"rtol": 1e-4, "atol": 1e-5} | tolerance))
+
+
+def test_types_of_64_bits_are_kept(manager):
+    """Results have ONNX's types and values, also those of loops; positions and narrow types stay what they are."""
+    node, big = helper.make_node, 1 << 40
+    body = subgraph(
+        [
+            node("Identity", ["on"], ["still"]),
+            node("Add", ["state", "step"], ["next"]),
+            node("Mul", ["next", "step"], ["row"]),
+        ],
+        ["step", "on", "state"],
+        ["still", "next", "row"],
+    )
+    nodes = [
+        node("Mul", ["whole", "factor"], ["product"]),
+        node("CumSum", ["whole", "zero"], ["sums"]),
+        node("ReduceSum", ["whole"], ["total"], keepdims=0),
+        node("Where", ["yes", "whole", "large"], ["chosen"]),
+        node("Cast", ["double"], ["cast"], to=INT64),
+        node("Cast", ["single"], ["widened"], to=INT64),
+        node("Loop", ["count", "yes", "whole"], ["last", "rows"], body=body),
+        node("MatMul", ["double", "matrix"], ["products"]),
+        node("Exp", ["double"], ["powers"]),
+        node("HardSigmoid", ["double"], ["limited"]),
+        node("Softmax", ["double"], ["shares"]),
+        node("ArgMax", ["single"], ["place"], keepdims=0),
+        node("TopK", ["single", "count"], ["top", "places"], axis=0),
+        node("Shape", ["single"], ["shape"]),
+        node("Gather", ["single", "place"], ["read"]),
+    ]
+    random = np.random.default_rng(5)
+    inputs = {
+        "whole": random.integers(-big, big, (4, 3)),
+        "double": random.normal(size=(4, 3)),
+        "single": random.normal(size=(4, 3)).astype(np.float32),
+    }
+    constants = {"factor": np.array(3 << 20), "zero": np.array(0), "yes": np.array(True), "large": np.array(big),
+                 "count": np.array([3]), "matrix": random.normal(size=(3, 2))}  # fmt: skip
+    names = [name for n in nodes for name in n.output]
+    model = model_of(nodes, inputs, constants, names)
+    expected = onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+    expected[names.index("rows")].shape = 3, 4, 3  # the reference joins the rows that ONNX stacks
+    for name, found, wanted in zip(names, manager.compile_model(model, inputs)(inputs), expected, strict=True):
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), name
+        exact = {np.float64: 1e-13, np.float32: 1e-6}.get(wanted.dtype.type, 0)
+        np.testing.assert_allclose(found, wanted, rtol=exact, atol=exact, err_msg=name)
+
+
+def test_an_input_gets_the_type_that_the_graph_declares(manager):
+    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], {"x": np.ones(2, np.float32)})
+    assert manager.compile_model(model, np.ones(2))(np.ones(2)).dtype == np.float32
+    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], {"x": np.ones(2, np.int64)})
+    assert manager.compile_model(model, np.ones(2, np.int32))(np.ones(2, np.int32)).dtype == np.int64
+    for other in (np.float32, np.uint64, np.complex64):
+        with pytest.raises(ValueError, match=f"input x of the ONNX model is int64, not {np.dtype(other)}"):
+            manager.compile_model(model, np.ones(2, other))
+
+
+def test_the_sizes_of_images_are_no_weights(manager):
+    nodes = [helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear")]
+    inputs = {"x": np.arange(16.0).reshape(1, 1, 4, 4)}
+    model = model_of(nodes, inputs, {"scales": np.array([1, 1, 2, 1.5], np.float32)})
+    check_against_reference(manager, model, inputs)
 
 
 @pytest.mark.parametrize("layer", ["RNN", "GRU", "LSTM"])

@@ -12,6 +12,7 @@ from jax_ipu import GraphCoreManager  # noqa: E402
 from jax_ipu.models.frameworks import torch_operations  # noqa: E402
 
 nn = torch.nn
+NAN, INFINITY = float("nan"), float("inf")
 
 
 class Function(nn.Module):
@@ -96,6 +97,30 @@ def ordered(x, small):
     ]
 
 
+def selected(x, whole):
+    """Of NaN, infinities, zeros of both signs, equal elements, and whole numbers that float32 and a negation lose."""
+    found = [
+        *x.sort(descending=True, stable=True),
+        *(x.topk(3, 0, largest=largest)[0] for largest in (True, False)),
+        *(tensor.kthvalue(k, 1)[0] for tensor in (x, whole) for k in (1, 3)),
+        *(tensor.median() for tensor in (x, whole)),
+        x.nanmedian(),
+        *x.min(1),
+        *x.max(0, keepdim=True),
+        *(result for tensor in (x, whole) for result in (*tensor.cummax(1), *tensor.cummin(1))),
+        whole.max(),
+        *x[:2].aminmax(dim=1),
+        *whole.mode(),
+        torch.bucketize(x, torch.tensor([-1.0, 0, 0, 2])),
+        torch.bucketize(x, torch.tensor([-1.0, 0, 0, 2]), right=True, out_int32=True),
+        torch.bucketize(x, x[:0, 0]),
+    ]
+    for tensor in (x, whole):
+        for values, places in (tensor.median(1, keepdim=True), tensor.nanmedian(1, keepdim=True)):
+            found += [values, tensor.gather(1, places)]
+    return found
+
+
 def placed(x, places):
     return [
         x.put(places, torch.ones(4), accumulate=True),
@@ -153,6 +178,13 @@ MODELS = {
     "antialiased, bicubic": (resized("bicubic"), random(2, 3, 7, 9)),
     "bags": (Function(bags), random(10, 4), POSITIONS, random(8)),
     "order": (Function(ordered), random(3, 3), torch.tensor([[3, 1, 1], [0, 255, 255], [7, 7, 2]])),
+    "selections": (
+        Function(selected),
+        torch.tensor([[1, NAN, -0.0, 0, INFINITY], [NAN, INFINITY, NAN, 3, 3], [NAN] * 5, [2, -0.0, 0, -INFINITY, 2]]),
+        torch.tensor(
+            [[2**24 + 1, 2**24 + 2, 2**24, 5, -(2**31)], [-(2**31), 2**31 - 1, 7, 7, -(2**31)]], dtype=torch.int32
+        ),
+    ),
     "places": (Function(placed), random(3, 4).abs(), torch.tensor([0, -1, 5, 5])),
     "reductions to a type": (Function(reduced), random(3, 4)),
     "distances": (Function(distances), random(4, 3), random(4, 3).flip(0)),
@@ -201,7 +233,7 @@ def compare(model, *inputs):
     given = inputs if len(inputs) > 1 else inputs[0]
     with GraphCoreManager() as ipu:
         actual = ipu.execute_model(ipu.compile_model(model, given), given)
-    torch.testing.assert_close(actual, model(*inputs), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(actual, model(*inputs), atol=1e-4, rtol=1e-4, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", MODELS)

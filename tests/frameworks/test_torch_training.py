@@ -143,6 +143,79 @@ def test_gradients_of_bags_and_of_vectors_that_are_zero(manager):
     assert_same_state(step, model)
 
 
+def test_gradients_of_one_of_equal_elements(manager):
+    """What a selection along a dimension finds has its gradient; equal elements share that of a whole tensor."""
+    torch = torch_or_skip()
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.nn.Parameter(torch.tensor([[2.0, 1, 2, 0, 2], [1, 3, 3, 1, 0]]))
+
+        def forward(self, x):
+            rows = self.rows
+            found = [
+                rows.max(1)[0],
+                rows.min(0)[0],
+                rows.cummax(1)[0],
+                rows.cummin(0)[0],
+                rows.sort(dim=1, stable=True)[0],
+            ]
+            found += [
+                rows.median(),
+                rows.nanmedian(),
+                rows.max(),
+                rows.amin(1),
+                rows.mode(1)[0],
+                rows.kthvalue(1)[0],
+            ]
+            return x * sum((value * torch.arange(1.0, 1 + value.numel()).view(value.shape)).sum() for value in found)
+
+    model, batch = Net(), (torch.ones(2, 1), torch.zeros(2, 1))
+    step = manager.compile_training_step(model, "mean_squared_error", "sgd", batch, learning_rate=1e-3)
+    losses = [step(*batch)]
+    expected = train(torch, model, torch.optim.SGD(model.parameters(), 1e-3), torch.nn.functional.mse_loss, [batch])
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert_same_state(step, model)
+
+
+def test_gradients_at_kinks(manager):
+    """PyTorch chooses the slope of each function where it has two."""
+    torch = torch_or_skip()
+    functional = torch.nn.functional
+    one = torch.ones(())
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.numbers = torch.nn.Parameter(torch.tensor([-3.0, -1, -0.0, 0, 1, 3, 6, 0.5]))
+
+        def forward(self, x):
+            v = self.numbers
+            found = [v.abs(), v.clamp(-1, 3), v.clamp(min=1), v.clamp(max=v.flip(0)), torch.clamp(v, -one, one), v**0]
+            found += [functional.relu(v), functional.relu6(v), functional.hardtanh(v), functional.hardsigmoid(v)]
+            found += [functional.hardswish(v), functional.leaky_relu(v), functional.logsigmoid(v), torch.sinc(v)]
+            found += [torch.fmax(v, one), torch.fmin(v, one), torch.maximum(v, one), torch.special.i0(v)]
+            found += [
+                torch.copysign(v, -one),
+                torch.polar(v.abs(), v).real,
+                v.norm(1),
+                torch.cdist(v[:, None], one[None, None], 1),
+            ]
+            found += [
+                functional.l1_loss(v, v.detach() * 0),
+                functional.margin_ranking_loss(v, v * 0, v**0, reduction="none"),
+            ]
+            return x * sum((f * torch.arange(1.0, 1 + f.numel()).view(f.shape)).sum() for f in found)
+
+    model, batch = Net(), (torch.ones(2, 1), torch.zeros(2, 1))
+    step = manager.compile_training_step(model, "mean_squared_error", "sgd", batch, learning_rate=1e-5)
+    losses = [step(*batch)]
+    expected = train(torch, model, torch.optim.SGD(model.parameters(), 1e-5), functional.mse_loss, [batch])
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert_same_state(step, model)
+
+
 def test_a_parameter_that_the_model_changes_itself_is_refused(manager):
     torch = torch_or_skip()
     model = torch.nn.Embedding(10, 4, max_norm=1.0)

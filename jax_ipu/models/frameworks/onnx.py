@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jax_ipu.models.frameworks import onnx_types
 from jax_ipu.models.frameworks.onnx_graph import Graph
 from jax_ipu.models.model import Model, loaded, required
 
@@ -17,6 +18,7 @@ from jax_ipu.models.model import Model, loaded, required
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 _MASK = float(np.finfo(np.float16).max) / 2  # an initialiser with larger values is taken for a mask
 _STATISTICS = {"BatchNormalization": (3, 4)}
+_WITH_SIZES = ("Resize", "Upsample")  # whose operands, other than the first, say the shape of the result
 
 
 def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
@@ -32,6 +34,11 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     proto, places = _load(onnx, os.fspath(model)) if is_path else (model, {})
     graph = proto.graph
     arrays = {w.name: np.asarray(onnx.numpy_helper.to_array(w)) for w in graph.initializer}
+    declared = {
+        i.name: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type))
+        for i in graph.input
+        if i.name not in arrays and i.type.tensor_type.elem_type not in (0, onnx.TensorProto.STRING)
+    }
     names = [i.name for i in graph.input if i.name not in arrays]
     outputs = [o.name for o in graph.output]
     steps, statistics = _with_statistics_apart(graph.node, arrays)
@@ -59,8 +66,12 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         return dict(zip(names, inputs, strict=True))
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
-        values = {**constants, **frozen, **trainable, **named(inputs)}
-        # Indices are int64 in ONNX; JAX converts them to int32 and warns.
+        given = {
+            name: onnx_types.as_declared(x, declared[name], name) if name in declared else x
+            for name, x in named(inputs).items()
+        }
+        values = {**constants, **frozen, **trainable, **given}
+        # Nodes without operands of 64 bits are traced without these types, and JAX warns of constant indices.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Explicitly requested dtype")
             nodes.evaluate(values)
@@ -80,7 +91,8 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     named(inputs)
     weights = {name: arrays[first_name(name)] for name in trainable}
     equal = _equal_matrices(weights)
-    return Model("ONNX", apply, weights, {name: arrays[name] for name in frozen}, shared=True, train=train)
+    held = {name: arrays[name] for name in frozen}
+    return Model("ONNX", apply, weights, held, shared=True, train=train, wide=True)
 
 
 def _load(onnx: Any, path: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
@@ -121,9 +133,10 @@ def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tup
     """Returns the names of the initialisers that are trained, and of those that the IPU holds without training them.
 
     A file does not say which initialisers are parameters. Floating-point initialisers with more than one element are
-    trained, except running statistics, masks (values beyond _MASK), and those that PyTorch marked as other than
+    trained, except running statistics, masks (values beyond _MASK), sizes, and those that PyTorch marked as other than
     parameters. An initialiser with one element is trained only where PyTorch marked it as a parameter.
     """
+    sizes = {name for node in proto.graph.node if node.op_type in _WITH_SIZES for name in node.input[1:]}
     kinds = {
         value.name: entry.value
         for value in proto.graph.value_info
@@ -132,6 +145,8 @@ def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tup
     }
     trainable, frozen = [], []
     for name, array in arrays.items():
+        if name in sizes:
+            continue
         if not np.issubdtype(array.dtype, np.floating):
             # Shapes and indices have more bits: those of 8 are quantised weights.
             if array.dtype in (np.int8, np.uint8) and array.ndim > 1:

@@ -101,7 +101,7 @@ def _goes_on(body: Body, state: Sequence[Any]) -> bool:
 
     arrays = list(map(jnp.asarray, state))
     try:
-        shapes = jax.eval_shape(first, jnp.zeros((), jnp.int32), arrays)
+        shapes = jax.eval_shape(first, _number(0), arrays)
     except NeedsValueError:
         return False
     goes_on = isinstance(found[0], np.ndarray) and bool(found[0].reshape(()))
@@ -110,7 +110,7 @@ def _goes_on(body: Body, state: Sequence[Any]) -> bool:
 
 def _counted(body: Body, steps: int, state: Sequence[Any], scanned: int) -> list[Any]:
     def step(carry: list[Any], index: Any) -> tuple[list[Any], list[Any]]:
-        results = list(map(jnp.asarray, body([index, np.array(True), *carry])))[1:]
+        results = list(map(jnp.asarray, body([_number(index), np.array(True), *carry])))[1:]
         return results[: len(carry)], results[len(carry) :]
 
     final, stacked = lax.scan(step, list(map(jnp.asarray, state)), jnp.arange(steps, dtype=jnp.int32))
@@ -143,13 +143,18 @@ def _until(body: Body, count: Any, condition: Any, state: Sequence[Any]) -> list
 
     def step(carry: Any) -> Any:
         index, condition, values = carry
-        condition, *results = body([index, condition, *values])
+        condition, *results = body([_number(index), condition, *values])
         return index + 1, jnp.reshape(jnp.asarray(condition, bool), ()), list(map(jnp.asarray, results))
 
     begin = jnp.asarray(True) if condition is None else jnp.reshape(jnp.asarray(condition, bool), ())
     carry = (jnp.zeros((), jnp.int32), begin, list(map(jnp.asarray, state)))
     results: list[Any] = lax.while_loop(goes_on, step, carry)[2]
     return results
+
+
+def _number(index: Any) -> Any:
+    """The number of a step as the body gets it, int64 where the program has such types."""
+    return jnp.asarray(index).astype(jax.dtypes.canonicalize_dtype(np.int64))
 
 
 def _as_int32(count: Any) -> Any:

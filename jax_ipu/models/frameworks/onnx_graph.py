@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jax_ipu.models.frameworks import onnx_layers, onnx_ops, onnx_quantised, onnx_recurrent
+from jax_ipu.models.frameworks import onnx_layers, onnx_ops, onnx_quantised, onnx_recurrent, onnx_types
 from jax_ipu.models.frameworks.onnx_control import CONTROL, Body
 from jax_ipu.models.frameworks.onnx_table import OPERATORS, Call, NeedsValueError
 from jax_ipu.models.model import required
@@ -107,9 +107,13 @@ class Graph:
         if entry is not None and entry[0] <= schema.since_version and self._unchanged(node.op_type, schema):
             types: Callable[[int], Any] = self._onnx.helper.tensor_dtype_to_np_dtype
             resized = functools.partial(self._resized, node)
-            call = Call(self._attributes(node), schema.since_version, len(node.output), types, resized)
-            outputs = entry[1](call, *inputs)
-            return outputs if isinstance(outputs, tuple) else (outputs,)
+            attributes = {**self._defaults(schema), **self._attributes(node)}
+            call = Call(attributes, schema.since_version, len(node.output), types, resized)
+            imports = [self._onnx.helper.make_opsetid("", self._opset(node))]
+            expected = onnx_types.expected_types(schema, node, inputs, imports)
+            with onnx_types.context_of(node.op_type, inputs, expected):
+                outputs = entry[1](call, *inputs)
+            return onnx_types.fitted(node.op_type, outputs if isinstance(outputs, tuple) else (outputs,), expected)
         body = self._body(schema, node, inputs)
         if body is None:
             raise NotImplementedError(
@@ -138,11 +142,16 @@ class Graph:
         return bool(_form(known) == _form(schema))
 
     def _attributes(self, node: Any) -> dict[str, Any]:
-        def plain(attribute: Any) -> Any:
-            value = self._onnx.helper.get_attribute_value(attribute)
-            return value.decode() if isinstance(value, bytes) else value
+        return {attribute.name: self._plain(attribute) for attribute in node.attribute}
 
-        return {attribute.name: plain(attribute) for attribute in node.attribute}
+    def _defaults(self, schema: Any) -> dict[str, Any]:
+        """The attributes that a definition gives: numbers are those of float32."""
+        given = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
+        return {name: self._plain(value) for name, value in given.items()}
+
+    def _plain(self, attribute: Any) -> Any:
+        value = self._onnx.helper.get_attribute_value(attribute)
+        return value.decode() if isinstance(value, bytes) else value
 
     def _constant(self, node: Any, inputs: list[Any]) -> Sequence[Any]:
         """Returns the results of a node with constant inputs, computed by ONNX's reference evaluator."""

@@ -493,7 +493,7 @@ def _resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any 
         size = x.shape[axis]
         if (by_size and int(amount) == size) or (not by_size and float(amount) == 1.0):
             continue
-        weights = call.resized(np.eye(size, dtype=np.float32), amount, by_size)
+        weights = call.resized(np.eye(size, dtype=np.float64 if x.dtype == np.float64 else np.float32), amount, by_size)
         if call.attributes.get("mode", "nearest") == "nearest":
             x = jnp.take(x, np.argmax(weights, axis=0), axis)
         else:

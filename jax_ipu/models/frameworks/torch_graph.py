@@ -67,10 +67,12 @@ class Graph:
             exported = torch.export.export(model, args, kwargs)
             self._expected = _outputs_of(exported)
             # Decompose twice, as torchax does: first with PyTorch's table, then with torchax's own.
-            for table in (None, decompositions.DECOMPOSITIONS):
+            for table in (torch.export.default_decompositions(), dict(decompositions.DECOMPOSITIONS)):
                 for module in exported.graph_module.modules():
                     if isinstance(module, torch.fx.GraphModule):
                         _prepare(module)
+                for kept in torch_operations.NOT_DECOMPOSED:
+                    table.pop(kept, None)
                 exported = exported.run_decompositions(table)
             self._program = exported
         signature = self._program.graph_signature

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from torchax.ops import mappings
 
+from jax_ipu.models.frameworks.torch_kinks import absolute
+
 
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """torch.linalg.vector_norm."""
@@ -43,7 +45,7 @@ def distances_of_pairs(x: Any, p: float = 2) -> Any:
 
 
 def _norm(x: Any, ord: float, axes: Any, keepdim: bool) -> Any:
-    sizes = jnp.abs(x)
+    sizes = absolute(x)
     if ord == 0:
         # Counted in a type of at least 32 bits.
         counts = jnp.sum(sizes != 0, axis=axes, keepdims=keepdim, dtype=jnp.promote_types(sizes.dtype, jnp.float32))

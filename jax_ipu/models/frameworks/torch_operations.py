@@ -20,6 +20,7 @@ from torchax.ops import mappings
 
 from jax_ipu.models.frameworks import (
     torch_embeddings,
+    torch_kinks,
     torch_matrices,
     torch_norms,
     torch_ordering,
@@ -254,10 +255,10 @@ def _divide(x: Any, y: Any, rounding_mode: str | None = None, *, general: Callab
 
 
 def _power(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
-    """As torchax's, which computes powers of whole numbers as floats."""
+    """As torchax's, which computes powers of whole numbers as floats; x ** 0 has no gradient, also at zero."""
     kind = jnp.result_type(x, y)
     if jnp.issubdtype(kind, jnp.inexact):
-        return general(x, y)
+        return general(lax.stop_gradient(x) if isinstance(y, (int, float)) and y == 0 else x, y)
     return lax.integer_pow(jnp.asarray(x, kind), y) if isinstance(y, int) else jnp.power(jnp.asarray(x, kind), y)
 
 
@@ -272,17 +273,6 @@ def _leaky_at_random(
     return jnp.where(x < 0, x * slopes, x), jnp.where(x < 0, slopes, 1)
 
 
-def _sort(x: Any, dim: int = -1, descending: bool = False, *, general: Callable[..., Any]) -> Any:
-    """Equal elements keep their order, as on PyTorch's CPU."""
-    return general(x, dim, descending, stable=True)
-
-
-def _stable_sort(
-    x: Any, stable: bool | None = None, dim: int = -1, descending: bool = False, *, general: Callable[..., Any]
-) -> Any:
-    return _sort(x, dim, descending, general=general)
-
-
 def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
     """Without a type, whole numbers are int64 and truth values bool, which torchax makes float32."""
     if dtype is None and isinstance(value, int):
@@ -292,8 +282,8 @@ def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = No
 
 # Functions of numbers whose results are floats.
 _OF_FLOATS = """
-    acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 i0 log log10 log1p log2
-    reciprocal rsqrt sigmoid sin sinc sinh special_erfcx special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
+    acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 log log10 log1p log2
+    reciprocal rsqrt sigmoid sin sinh special_erfcx special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
 """
 
 OPERATIONS: dict[Any, Callable[..., Any]] = {
@@ -308,8 +298,19 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.avg_pool2d.default: _average_pool,
     torch.ops.aten.avg_pool3d.default: _average_pool,
     torch.ops.aten.digamma.default: _digamma,
+    torch.ops.aten.i0.default: lambda x: _of_floats(x, general=torch_kinks.bessel_i0),
     torch.ops.aten.lgamma.default: _lgamma,
     torch.ops.aten.sign.default: _sign,
+    torch.ops.aten.abs.default: torch_kinks.absolute,
+    torch.ops.aten.clamp.default: torch_kinks.clamp,
+    torch.ops.aten.clamp.Tensor: torch_kinks.clamp,
+    torch.ops.aten.fmax.default: torch_kinks.larger,
+    torch.ops.aten.fmin.default: torch_kinks.smaller,
+    torch.ops.aten.hardsigmoid.default: torch_kinks.hard_sigmoid,
+    torch.ops.aten.hardswish.default: torch_kinks.hard_swish,
+    torch.ops.aten.hardtanh.default: torch_kinks.hard_tanh,
+    torch.ops.aten.leaky_relu.default: torch_kinks.leaky_relu,
+    torch.ops.aten.sinc.default: torch_kinks.sinc,
     torch.ops.aten.fmod.Tensor: _remainder_of_dividend,
     torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
     torch.ops.aten.embedding_renorm.default: torch_embeddings.renormed,
@@ -318,8 +319,21 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._cdist_forward.default: torch_norms.distances,
     torch.ops.aten._euclidean_dist.default: torch_norms.euclidean_distances,
     torch.ops.aten._pdist_forward.default: torch_norms.distances_of_pairs,
+    torch.ops.aten.sort.default: torch_ordering.sort,
+    torch.ops.aten.sort.stable: torch_ordering.stable_sort,
     torch.ops.aten.topk.default: torch_ordering.top_k,
+    torch.ops.aten.kthvalue.default: torch_ordering.kth_value,
+    torch.ops.aten.median.default: torch_ordering.median,
+    torch.ops.aten.median.dim: torch_ordering.median,
+    torch.ops.aten.nanmedian.default: torch_ordering.median_of_numbers,
+    torch.ops.aten.nanmedian.dim: torch_ordering.median_of_numbers,
     torch.ops.aten.mode.default: torch_ordering.most_frequent,
+    torch.ops.aten.max.dim: torch_ordering.largest,
+    torch.ops.aten.min.dim: torch_ordering.smallest,
+    torch.ops.aten.cummax.default: torch_ordering.largest_so_far,
+    torch.ops.aten.cummin.default: torch_ordering.smallest_so_far,
+    torch.ops.aten.bucketize.Tensor: torch_ordering.bucketize,
+    torch.ops.aten.bucketize.Scalar: torch_ordering.bucketize,
     torch.ops.aten.searchsorted.Tensor: torch_ordering.search_sorted,
     torch.ops.aten.searchsorted.Scalar: torch_ordering.search_sorted,
     torch.ops.aten.nonzero_static.default: torch_ordering.positions_of_true,
@@ -335,6 +349,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.polygamma.default: _polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
     torch.ops.aten.neg.default: jnp.negative,
+    torch.ops.aten.angle.default: jnp.angle,
     torch.ops.aten.rrelu_with_noise_functional.default: _leaky_at_random,
     # Of the bits, which torchax takes for truth values.
     torch.ops.aten.__and__.Scalar: jnp.bitwise_and,
@@ -355,6 +370,8 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.cumsum.default: _accumulated,
     torch.ops.aten.cumprod.default: _accumulated,
     **{getattr(torch.ops.aten, name).default: _of_floats for name in _OF_FLOATS.split()},
+    torch.ops.aten.copysign.Tensor: torch_kinks.with_sign,
+    torch.ops.aten.copysign.Scalar: torch_kinks.with_sign,
     torch.ops.aten.add.Tensor: _add,
     torch.ops.aten.add.Scalar: _add,
     torch.ops.aten.sgn.default: _sign_of_any,
@@ -374,9 +391,9 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Scalar: _power,
     torch.ops.aten.pow.Tensor_Scalar: _power,
     torch.ops.aten.pow.Tensor_Tensor: _power,
-    torch.ops.aten.sort.default: _sort,
-    torch.ops.aten.sort.stable: _stable_sort,
 }
+# Those whose expressions in other operations have another gradient.
+NOT_DECOMPOSED = (torch.ops.aten.hardsigmoid.default, torch.ops.aten.hardswish.default, torch.ops.aten.sinc.default)
 
 
 # What has a fixed size instead of what depends on values.
