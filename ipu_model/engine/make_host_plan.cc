@@ -198,8 +198,9 @@ class Planner {
     }
   }
 
-  // Of the variables that keep their contents, those that one transfer of one stream alone writes. Not those of
-  // which a program streams out all elements: their owner reads them back, and may have given up what it sent.
+  // Of the variables that keep their contents, those that one transfer of one stream alone writes. Not those
+  // of which a program streams out all elements: their owner reads them back, and may have given up what it
+  // sent.
   void FindFed() {
     const std::size_t n = program_.variables.size();
     std::vector<int> writes(n, 0), uses(program_.streams.size(), 0);
@@ -212,7 +213,8 @@ class Planner {
         if (reads_stream || in.code == OpCode::kStreamOut) ++uses[plan_.code.transfers[in.a].stream];
         if (in.code == OpCode::kStreamOut) {
           std::map<VariableId, std::int64_t> sent;
-          for (const View& view : plan_.code.transfers[in.a].tensor) sent[view.variable] += view.num_elements();
+          for (const View& view : plan_.code.transfers[in.a].tensor)
+            sent[view.variable] += view.num_elements();
           for (const auto& [v, elements] : sent) {
             if (elements >= Elements(v)) is_read_back[v] = true;
           }

@@ -16,7 +16,7 @@ MOST = 0.1
 
 
 def is_of_tables(operation: OperationCost) -> bool:
-    return operation.operation in ("gather", "scatter") or operation.source_line.endswith("(loss)")
+    return operation.operation in ("gather", "scatter") or operation.source_line.endswith(("(loss)", "(masked_loss)"))
 
 
 def profiled(training: language.Training, ipus: int) -> tuple[OperationCost, ...]:
