@@ -105,17 +105,6 @@ FIGURES = {
         _RESULTS,
         "the source does not name the size; a pipeline for each replica",
     ),
-    "gnn training": Figure(
-        "GPS++ on PCQM4Mv2, training, TensorFlow 2, SDK 3.0",
-        "Bow Pod16",
-        16,
-        "not said",
-        "not said",
-        17800,
-        "molecules",
-        "https://graphcore.ai/mk2-benchmarks",
-        "another model: message passing with attention over all atoms, and larger",
-    ),
     "heat 2d": Figure(
         "2D heat equation, 8,000 x 8,000, 1,000 moments in 0.30 s, vertices in C++",
         "GC200",
