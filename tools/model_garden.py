@@ -250,6 +250,7 @@ def main() -> int:
             continue
         result = _result_apart(row, options.limit)
         stored[row.name] = {**row._asdict(), **result, "date": str(date.today())}
+        del stored[row.name]["figure"]
         good = good and "failed" not in result
         print(f"{row.name}: {', '.join(_cells(row, stored[row.name])[6:])}", flush=True)
         if not options.no_write:
