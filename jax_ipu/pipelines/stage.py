@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -20,18 +21,26 @@ class Stage:
     """
 
     def __init__(
-        self, function: Callable[..., Any], device: Any, first: bool, last: bool, recompute: bool, batches: int
+        self,
+        function: Callable[..., Any],
+        device: Any,
+        first: bool,
+        last: bool,
+        recompute: bool,
+        batches: int,
+        compiler_options: Mapping[str, Any],
     ) -> None:
         self.function, self.device = function, device
         self.first, self.last, self.recompute, self.batches = first, last, recompute, batches
         # How backward is rebuilt from the values that forward keeps, and which of these are weights.
         self._kept: Any = None
-        run = jax.jit(self.run_last, donate_argnums=1) if last else jax.jit(self.run_backward, donate_argnums=1)
+        # A function of this stage as a program of its IPU.
+        self._jit = functools.partial(jax.jit, compiler_options=dict(compiler_options))
         programs = [
-            jax.jit(self.run_forward, donate_argnums=1),
-            run,
-            jax.jit(self.mean, donate_argnums=0),
-            jax.jit(function),
+            self._jit(self.run_forward, donate_argnums=1),
+            self._jit(self.run_last if last else self.run_backward, donate_argnums=1),
+            self._jit(self.mean, donate_argnums=0),
+            self._jit(function),
         ]
         self._group = new_group()
         self.forward, self.backward, self.gradients, self.apply = (member(p, self._group) for p in programs)
@@ -112,7 +121,7 @@ class Stage:
             params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates)
             return params, optimizer_state, zeros, means["loss"]
 
-        return member(jax.jit(update, donate_argnums=(0, 1, 2)), self._group)
+        return member(self._jit(update, donate_argnums=(0, 1, 2)), self._group)
 
 
 def _sum_type(dtype: Any) -> Any:

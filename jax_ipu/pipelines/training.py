@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax_ipu.config import config
@@ -37,6 +37,7 @@ def pipeline(
     gradient_accumulation: int = 1,
     schedule: str = "grouped",
     recompute: bool = True,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Pipeline:
     """A model cut into stages, each of which computes on its own IPU while the others compute other micro-batches.
 
@@ -56,6 +57,7 @@ def pipeline(
             one micro-batch after the other.
         recompute: whether backward computes a stage's forward again from its input; otherwise all values that backward
             reads are kept.
+        compiler_options: as in ``jax.jit``, for the programs of all stages: docs/environment.md has a table.
 
     Raises:
         ValueError: no stages, another number of devices than stages, a device twice, no such schedule, or no
@@ -75,7 +77,8 @@ def pipeline(
         >>> np.allclose(loss, expected[0]), np.allclose(gradients[0], expected[1][0])
         (True, True)
     """
-    return Pipeline(stages, devices, optimizer, gradient_accumulation, schedule, recompute)
+    options = dict(compiler_options or {})
+    return Pipeline(stages, devices, optimizer, gradient_accumulation, schedule, recompute, options)
 
 
 class Pipeline:
@@ -96,14 +99,16 @@ class Pipeline:
         gradient_accumulation: int,
         schedule: str,
         recompute: bool,
+        compiler_options: Mapping[str, Any],
     ) -> None:
         _check(stages, devices, gradient_accumulation, schedule)
         from jax_ipu.pipelines.stage import Stage
 
         self.batches, self.schedule, self.optimizer = gradient_accumulation, schedule, optimizer
+        self._options = compiler_options
         last = len(stages) - 1
         self._stages = [
-            Stage(function, device, number == 0, number == last, recompute, gradient_accumulation)
+            Stage(function, device, number == 0, number == last, recompute, gradient_accumulation, compiler_options)
             for number, (function, device) in enumerate(zip(stages, devices, strict=True))
         ]
         self._updates = [stage.update_with(optimizer) for stage in self._stages] if optimizer is not None else []
@@ -257,17 +262,25 @@ class Pipeline:
             sums = jax.tree.map(_shape, stage.zeros(params[number]))
             if stage.last:
                 arguments: tuple[Any, ...] = (params[number], sums, inputs[number], targets)
-                seconds[number, True] = _seconds(stage.run_last, arguments)
+                seconds[number, True] = self._seconds(stage.run_last, *arguments)
                 continue
             stash = self._stash_shapes(number, params[number], inputs[number])
             y = inputs[number + 1]
-            seconds[number, False] = _seconds(stage.run_forward, (params[number], stash, slot, inputs[number]))
-            seconds[number, True] = _seconds(stage.run_backward, (params[number], sums, stash, slot, y))
+            seconds[number, False] = self._seconds(stage.run_forward, params[number], stash, slot, inputs[number])
+            seconds[number, True] = self._seconds(stage.run_backward, params[number], sums, stash, slot, y)
             sent = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(y))
             send[number] = sent / rate if rate else 0.0
         return timeline(self.schedule, len(self._stages), self.batches, seconds, send)
 
     # ----------------------------------------------------------------------------------------------------------------
+
+    def _seconds(self, function: Callable[..., Any], *arguments: Any) -> float:
+        """How long a program of a stage takes."""
+        options = {**WITHOUT_ADVICE, **self._options}
+        found = estimate(function, *arguments, donate_argnums=1, compiler_options=options)
+        if found.seconds is None or not found.fits:
+            raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
+        return found.seconds
 
     def _run(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> None:
         """Adds gradients and losses of a batch to the sums, and waits for all stages."""
@@ -370,13 +383,6 @@ class Pipeline:
                 raise ValueError(f"stage {number} returns {_described(result)}: activations between stages are floats")
             inputs.append(result)
         return inputs
-
-
-def _seconds(function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
-    found = estimate(function, *arguments, donate_argnums=1, compiler_options=WITHOUT_ADVICE)
-    if found.seconds is None:
-        raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
-    return found.seconds
 
 
 def _struct(shape: Any, dtype: Any) -> Any:
