@@ -35,7 +35,7 @@ FIGURES = {
         44059,
         "images",
         _RESULTS,
-        f"{_ALL_REDUCE} after several micro-batches; partial sums in half; {_HOST}",
+        f"{_ALL_REDUCE} after several micro-batches; {_HOST}",
     ),
     "resnet50 inference 4": Figure(
         "ResNet-50, inference",
@@ -46,7 +46,7 @@ FIGURES = {
         7062,
         "images",
         f"{_BYTE}/resnet50-torch-fp32/result-fp16.json",
-        f"normalisations are folded into the convolutions; {_HOST}",
+        f"{_HOST}; whether partial sums are in half is not said",
     ),
     "resnet50 inference 32": Figure(
         "ResNet-50, inference",
@@ -57,7 +57,7 @@ FIGURES = {
         13542,
         "images",
         f"{_BYTE}/resnet50-torch-fp32/result-fp16.json",
-        f"normalisations are folded into the convolutions; {_HOST}",
+        f"{_HOST}; whether partial sums are in half is not said",
     ),
     "bert_base training": Figure(
         "BERT Base, phase 1 pre-training, 128 tokens, PopART, SDK 3.1",
