@@ -20,7 +20,7 @@ import garden
 import layers
 from garden import Job, Options
 
-SMALL = bert_model.Config(97, 32, 32, 2, 4)
+SMALL = bert_model.Config(97, 32, 32, 1, 4)
 
 
 def training(options: Options) -> Job:
@@ -34,7 +34,7 @@ def training(options: Options) -> Job:
 
     def state() -> Any:
         params = bert_model.init(0, config, np.dtype(options.precision))
-        return params, optimizer.init(params)
+        return params, layers.moments(optimizer, params)
 
     return Job(
         layers.training_step(loss, optimizer, 1024.0 if half else 1.0),
@@ -53,7 +53,7 @@ def inference(options: Options) -> Job:
     def state() -> Any:
         params = bert_model.init(0, config, dtype)
         del params["head"]
-        return params | {"answer": layers.dense_init(next(layers.keys(0)), config.width, 2, dtype, 0.02)}
+        return params | {"answer": layers.dense_init(np.random.default_rng(0), config.width, 2, dtype, 0.02)}
 
     def step(params: Any, batch: tuple[Array, Array]) -> tuple[Any, Array]:
         return params, layers.dense(params["answer"], bert_model.encode(params, *batch, config))

@@ -63,8 +63,8 @@ def training(options: Options) -> Job:
     def state() -> Any:
         params = bert_model.init(0, config)
         del params["head"]
-        params |= {"topic": layers.dense_init(next(layers.keys(0)), config.width, len(TOPICS), np.float32, 0.02)}
-        return params, optimizer.init(params)
+        params |= {"topic": layers.dense_init(np.random.default_rng(0), config.width, len(TOPICS), np.float32, 0.02)}
+        return params, layers.moments(optimizer, params)
 
     def batch(number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         chosen = np.random.default_rng(number).integers(0, len(tokens), options.batch)

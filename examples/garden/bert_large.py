@@ -62,7 +62,7 @@ def training(options: Options) -> PipelineJob:
     # The gradients are those of the scaled loss.
     optimizer = optax.chain(optax.scale(1 / LOSS_SCALE), optax.sgd(0.05))
     stages = [first, *[middle] * (len(counts) - 2), last]
-    return PipelineJob(stages, params, optimizer, options.batch // micro, batch, options.batch)
+    return PipelineJob(stages, params, optimizer, options.batch // micro, batch, options.batch, LOSS_SCALE)
 
 
 PROGRAM = garden.Program(

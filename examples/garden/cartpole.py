@@ -65,9 +65,9 @@ def training(options: Options) -> Job:
         return jnp.take_along_axis(policy(params, seen), actions[..., None], -1)[..., 0]
 
     def state() -> Any:
-        keys = layers.keys(0)
-        params = [layers.dense_init(next(keys), *size, np.float32) for size in ((4, width), (width, 2))]
-        return params, optimizer.init(params), next(keys)
+        rng = np.random.default_rng(0)
+        params = [layers.dense_init(rng, *size, np.float32) for size in ((4, width), (width, 2))]
+        return params, layers.moments(optimizer, params), jax.random.key(0)
 
     def step(state: Any, seed: Array) -> tuple[Any, Array]:
         params, moments_of_adam, key = state

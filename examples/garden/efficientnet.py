@@ -46,11 +46,11 @@ SMALL = (Block(1, 1, 3, 1, 8), Block(2, 4, 5, 2, 8))
 
 def init(blocks: tuple[Block, ...], stem: int, top: int, classes: int, dtype: Any) -> Any:
     """Returns random weights."""
-    keys = layers.keys(0)
+    rng = np.random.default_rng(0)
 
     def unit(size: int, n_in: int, n_out: int) -> Any:
         return {
-            "kernel": layers.convolution_init(next(keys), size, n_in, n_out, dtype),
+            "kernel": layers.convolution_init(rng, size, n_in, n_out, dtype),
             "norm": layers.norm_init(n_out, dtype),
         }
 
@@ -60,8 +60,8 @@ def init(blocks: tuple[Block, ...], stem: int, top: int, classes: int, dtype: An
             inner, squeezed = n_in * block.expand, max(1, n_in // 4)
             weights = {
                 "depthwise": unit(block.size, 1, inner),
-                "squeeze": layers.dense_init(next(keys), inner, squeezed, dtype),
-                "excite": layers.dense_init(next(keys), squeezed, inner, dtype, 0.02),
+                "squeeze": layers.dense_init(rng, inner, squeezed, dtype),
+                "excite": layers.dense_init(rng, squeezed, inner, dtype, 0.02),
                 "project": unit(1, inner, block.channels),
             }
             bottlenecks.append(weights | ({"expand": unit(1, n_in, inner)} if block.expand > 1 else {}))
@@ -70,7 +70,7 @@ def init(blocks: tuple[Block, ...], stem: int, top: int, classes: int, dtype: An
         "stem": unit(3, 3, stem),
         "blocks": bottlenecks,
         "top": unit(1, n_in, top),
-        "head": layers.dense_init(next(keys), top, classes, dtype, 0.02),
+        "head": layers.dense_init(rng, top, classes, dtype, 0.02),
     }
 
 
@@ -112,7 +112,7 @@ def training(options: Options) -> Job:
 
     def state() -> Any:
         params = init(blocks, *sizes, np.dtype(options.precision))
-        return params, optimizer.init(params)
+        return params, layers.moments(optimizer, params)
 
     step = layers.training_step(loss, optimizer, LOSS_SCALE if half else 1.0)
     return Job(step, state, lambda number: _batch(options, number), options.batch)
@@ -130,7 +130,7 @@ def inference(options: Options) -> Job:
 
 
 def _batch(options: Options, number: int) -> tuple[np.ndarray, np.ndarray]:
-    side, classes = (32, 10) if options.small else (224, CLASSES)
+    side, classes = (16, 10) if options.small else (224, CLASSES)
     rng = np.random.default_rng(number)
     images = rng.standard_normal((options.batch, side, side, 3), np.float32).astype(options.precision)
     return images, rng.integers(0, classes, options.batch).astype(np.int32)

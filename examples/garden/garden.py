@@ -50,6 +50,7 @@ class PipelineJob(NamedTuple):
     accumulation: int
     batch: Callable[[int], Any]  # (x, *targets)
     rows: int
+    scale: float = 1.0  # of the loss that the last stage returns
     schedule: str = "interleaved"
 
 
@@ -96,13 +97,19 @@ def split_longest(ipus: int) -> Callable[[Any], P]:
     return split
 
 
-def jitted(job: Job, mesh: Any) -> Any:
-    """The step of a job for the IPUs of a mesh, which may be abstract, or for one IPU: the state is donated."""
+def compiler_options(precision: str) -> dict[str, Any]:
+    """Of a program in float16 on IPUs: partial sums are float16, too, as in the published figures."""
+    return {"ipu_partials_type": "half"} if precision == "float16" else {}
+
+
+def jitted(job: Job, mesh: Any, compiler_options: dict[str, Any]) -> Any:
+    """The step of a job for the devices of a mesh, which may be abstract, or for one IPU: the state is donated."""
     if mesh is None:
-        return jax.jit(job.step, donate_argnums=0)
+        return jax.jit(job.step, donate_argnums=0, compiler_options=compiler_options)
     states = jax.tree.map(lambda leaf: NamedSharding(mesh, job.split(leaf)), jax.eval_shape(job.state))
     rows = jax.tree.map(lambda leaf: NamedSharding(mesh, P(AXIS) if np.ndim(leaf) else P()), job.batch(0))
-    return jax.jit(job.step, donate_argnums=0, in_shardings=(states, rows), out_shardings=(states, None))
+    shardings: Any = {"in_shardings": (states, rows), "out_shardings": (states, None)}
+    return jax.jit(job.step, donate_argnums=0, compiler_options=compiler_options, **shardings)
 
 
 def run(program: Program, task: str, options: Options, devices: list[Any], steps: int) -> list[Any]:
@@ -115,11 +122,12 @@ def _steps(program: Program, task: str, options: Options, devices: list[Any], st
     mesh = Mesh(np.array(devices), (AXIS,))
     job = program.tasks[task](options._replace(mesh=mesh))
     if isinstance(job, PipelineJob) and devices[0].platform == "ipu":
-        step, state = _pipeline(job, devices)
+        step, state = _pipeline(job, devices, options.precision)
     else:
         if isinstance(job, PipelineJob):
             mesh, job = Mesh(np.array(devices[:1]), (AXIS,)), whole(job)
-        step = jitted(job, mesh)
+        ours = compiler_options(options.precision) if devices[0].platform == "ipu" else {}
+        step = jitted(job, mesh, ours)
         with jax.default_device(jax.devices("cpu")[0]):
             state = job.state()
         state = jax.tree.map(lambda a: jax.device_put(a, NamedSharding(mesh, job.split(a))), state)
@@ -134,20 +142,26 @@ def _steps(program: Program, task: str, options: Options, devices: list[Any], st
         yield result, [jax_ipu.Counters(*(b - a for a, b in zip(old, new, strict=True))) for old, new in pairs]
 
 
-def _pipeline(job: PipelineJob, devices: list[Any]) -> tuple[Any, Any]:
-    pipe = _pipe(job, devices)
+def _pipeline(job: PipelineJob, devices: list[Any], precision: str) -> tuple[Any, Any]:
+    pipe = _pipe(job, devices, precision)
     with jax.default_device(jax.devices("cpu")[0]):
         params = job.params()
-    return lambda state, batch: pipe.step(state, *batch), pipe.init(params)
+
+    def step(state: Any, batch: Any) -> tuple[Any, Any]:
+        state, value = pipe.step(state, *batch)
+        return state, np.float32(value) / np.float32(job.scale)
+
+    return step, pipe.init(params)
 
 
-def _pipe(job: PipelineJob, devices: list[Any]) -> Any:
+def _pipe(job: PipelineJob, devices: list[Any], precision: str) -> Any:
     return jax_ipu.pipeline(
         job.stages,
         devices=devices[: len(job.stages)],
         optimizer=job.optimizer,
         gradient_accumulation=job.accumulation,
         schedule=job.schedule,
+        compiler_options=compiler_options(precision),
     )
 
 
@@ -169,7 +183,7 @@ def whole(job: PipelineJob) -> Job:
         added = [
             jax.tree.map(lambda p, u: (p + u).astype(p.dtype), p, u) for p, (u, _) in zip(params, changed, strict=True)
         ]
-        return (added, [moment for _, moment in changed]), value
+        return (added, [moment for _, moment in changed]), value / job.scale
 
     def state() -> Any:
         params = job.params()
@@ -186,7 +200,7 @@ def cost(program: Program, task: str, options: Options, target: str | None) -> C
     options = options._replace(mesh=_described_mesh(program, options))
     job = program.tasks[task](options)
     if isinstance(job, PipelineJob):
-        return _cost_of_pipeline(job, target)
+        return _cost_of_pipeline(job, options.precision, target)
     found = jax_ipu.estimate(*_arguments(job, options), target=target, num_ipus=options.ipus)
     loops = found.unknown_trip_counts
     return Cost(found.fits, found.reason, found.seconds, found.cycles, found.utilisation, loops, str(found))
@@ -198,15 +212,15 @@ def _described_mesh(program: Program, options: Options) -> AbstractMesh | None:
 
 
 def _arguments(job: Job, options: Options) -> tuple[Any, Any, Any]:
-    step = jitted(job, options.mesh)
+    step = jitted(job, options.mesh, compiler_options(options.precision))
     return step, jax.eval_shape(job.state), jax.eval_shape(lambda: jax.tree.map(np.asarray, job.batch(0)))
 
 
-def _cost_of_pipeline(job: PipelineJob, target: str | None) -> Cost:
-    if target is not None:
+def _cost_of_pipeline(job: PipelineJob, precision: str, target: str | None) -> Cost:
+    if target not in (None, jax_ipu.config.model_version):
         jax_ipu.config.model_version = target
     params = jax.eval_shape(job.params)
-    pipe = _pipe(job, [f"IPU {number}" for number in range(len(job.stages))])
+    pipe = _pipe(job, [f"IPU {number}" for number in range(len(job.stages))], precision)
     try:
         found = pipe.timeline(params, *job.batch(0))
     except ValueError as error:
@@ -223,7 +237,7 @@ def report(program: Program, task: str, options: Options, target: str | None, pa
     if not isinstance(job, PipelineJob):
         jax_ipu.report(*_arguments(job, options), target=target, path=path)
         return
-    pipe = _pipe(job, [f"IPU {number}" for number in range(len(job.stages))])
+    pipe = _pipe(job, [f"IPU {number}" for number in range(len(job.stages))], options.precision)
     path.write_text(pipe.timeline(jax.eval_shape(job.params), *job.batch(0)).svg())
 
 
@@ -238,7 +252,7 @@ def main(program: Program, description: str | None) -> None:
     tasks = tuple(program.tasks)
     default = program.batch
     parser.add_argument("--task", default=tasks[0], help=f"one of {', '.join(tasks)}")
-    parser.add_argument("--batch", type=int, default=None, help=f"{program.unit} of a step on all IPUs; {default}")
+    parser.add_argument("--batch", type=int, default=None, help=f"{program.unit} of a step; {default} for each IPU")
     parser.add_argument("--ipus", type=int, default=program.ipus[0], help=f"one of {_list(program.ipus)}")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--precision", default=program.precisions[0], help=f"one of {_list(program.precisions)}")
@@ -288,9 +302,14 @@ def _execute(program: Program, arguments: argparse.Namespace, options: Options) 
             f"{device} per step: {one.h2d_bytes:,} bytes in, {one.d2h_bytes:,} out, {one.link_bytes:,} from other"
             f" IPUs; {one.cycles:,} cycles"
         )
-    if moved and (most := max(one.cycles for one in moved)):
-        chip, rate = devices[0].version, devices[0].tile_clock_frequency / most * options.batch
-        print(f"Modelled on {chip}, without the host link: {rate:,.0f} {program.unit} a second")
+    if moved:
+        if isinstance(program.tasks[arguments.task](options), PipelineJob):  # its IPUs wait for each other
+            seconds = cost(program, arguments.task, options, arguments.target).seconds
+        else:
+            seconds = max(one.cycles for one in moved) / devices[0].tile_clock_frequency
+        if seconds:
+            rate = f"{options.batch / seconds:,.0f} {program.unit} a second"
+            print(f"Modelled on {devices[0].version}, without the host link: {rate}")
 
 
 def described(result: Any) -> str:

@@ -47,14 +47,14 @@ class Molecules(NamedTuple):
 
 def init(config: Config) -> Any:
     """Returns random weights."""
-    keys, width = layers.keys(0), config.width
+    rng, width = np.random.default_rng(0), config.width
 
     def perceptron(n_in: int) -> Any:
         sizes = ((n_in, width), (width, width))
-        return [layers.dense_init(next(keys), *size, np.float32) for size in sizes]
+        return [layers.dense_init(rng, *size, np.float32) for size in sizes]
 
     return {
-        "elements": jax.random.normal(next(keys), (config.elements, width)),
+        "elements": rng.standard_normal((config.elements, width), np.float32),
         "layers": [
             {
                 "message": perceptron(2 * width + 4),
@@ -64,8 +64,8 @@ def init(config: Config) -> Any:
             for _ in range(config.layers)
         ],
         "head": [
-            layers.dense_init(next(keys), width, width, np.float32),
-            layers.dense_init(next(keys), width, 1, np.float32),
+            layers.dense_init(rng, width, width, np.float32),
+            layers.dense_init(rng, width, 1, np.float32),
         ],
     }
 
@@ -123,7 +123,7 @@ def training(options: Options) -> Job:
 
     def state() -> Any:
         params = init(config)
-        return params, optimizer.init(params)
+        return params, layers.moments(optimizer, params)
 
     step = layers.training_step(loss, optimizer)
     return Job(step, state, lambda number: molecules(number, options.batch, config), options.batch)

@@ -26,7 +26,7 @@ from garden import Job, Options
 sys.path.insert(0, str(Path(__file__).parents[1] / "gpt"))
 import model
 
-SMALL = model.Config(97, 16, 32, 2, 4)
+SMALL = model.Config(97, 16, 32, 1, 4)
 
 
 def training(options: Options, length: int) -> Job:
@@ -37,7 +37,7 @@ def training(options: Options, length: int) -> Job:
 
     def state() -> Any:
         params = model.init(0, config, np.dtype(options.precision))
-        return params, optimizer.init(params)
+        return params, layers.moments(optimizer, params)
 
     def batch(number: int) -> np.ndarray:
         rng = np.random.default_rng(number)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
 Params = dict[str, Any]
-Keys = Iterator[Array]
 
 
-def keys(seed: int, number: int = 1000) -> Keys:
-    """Returns keys for that many tensors of random numbers."""
-    return iter(jax.random.split(jax.random.key(seed), number))
+def moments(optimizer: optax.GradientTransformation, params: Any) -> Any:
+    """Returns the optimizer's state for these weights."""
+    return jax.jit(optimizer.init)(params)
 
 
-def dense_init(key: Array, n_in: int, n_out: int, dtype: Any, scale: float | None = None) -> Params:
+def dense_init(rng: np.random.Generator, n_in: int, n_out: int, dtype: Any, scale: float | None = None) -> Params:
     """Returns a matrix [n_in, n_out] of normal numbers, by default as He initialises it, and a bias of zeros."""
-    kernel = jax.random.normal(key, (n_in, n_out)) * (math.sqrt(2 / n_in) if scale is None else scale)
-    return {"kernel": kernel.astype(dtype), "bias": jnp.zeros(n_out, dtype)}
+    kernel = rng.standard_normal((n_in, n_out), np.float32) * (math.sqrt(2 / n_in) if scale is None else scale)
+    return {"kernel": kernel.astype(dtype), "bias": np.zeros(n_out, dtype)}
 
 
 def dense(params: Params, x: Array) -> Array:
@@ -31,9 +31,9 @@ def dense(params: Params, x: Array) -> Array:
     return x @ params["kernel"] + params["bias"]
 
 
-def convolution_init(key: Array, size: int, n_in: int, n_out: int, dtype: Any) -> Array:
+def convolution_init(rng: np.random.Generator, size: int, n_in: int, n_out: int, dtype: Any) -> np.ndarray:
     """Returns a kernel [size, size, n_in, n_out] as He initialises it; `n_in` are the channels of one group."""
-    kernel = jax.random.normal(key, (size, size, n_in, n_out)) * math.sqrt(2 / (size * size * n_in))
+    kernel = rng.standard_normal((size, size, n_in, n_out), np.float32) * math.sqrt(2 / (size * size * n_in))
     return kernel.astype(dtype)
 
 
@@ -47,7 +47,7 @@ def convolution(kernel: Array, x: Array, stride: int = 1, groups: int = 1) -> Ar
 
 def norm_init(width: int, dtype: Any) -> Params:
     """Returns the scale and the offset of a normalisation."""
-    return {"scale": jnp.ones(width, dtype), "bias": jnp.zeros(width, dtype)}
+    return {"scale": np.ones(width, dtype), "bias": np.zeros(width, dtype)}
 
 
 def layer_norm(params: Params, x: Array, epsilon: float = 1e-6) -> Array:

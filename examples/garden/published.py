@@ -35,7 +35,7 @@ FIGURES = {
         44059,
         "images",
         _RESULTS,
-        f"{_ALL_REDUCE} after several micro-batches; partial sums in half; {_HOST}",
+        f"{_ALL_REDUCE} after several micro-batches; {_HOST}",
     ),
     "resnet50 inference 4": Figure(
         "ResNet-50, inference",
@@ -46,7 +46,7 @@ FIGURES = {
         7062,
         "images",
         f"{_BYTE}/resnet50-torch-fp32/result-fp16.json",
-        f"normalisations are folded into the convolutions; {_HOST}",
+        f"{_HOST}; whether partial sums are in half is not said",
     ),
     "resnet50 inference 32": Figure(
         "ResNet-50, inference",
@@ -57,7 +57,7 @@ FIGURES = {
         13542,
         "images",
         f"{_BYTE}/resnet50-torch-fp32/result-fp16.json",
-        f"normalisations are folded into the convolutions; {_HOST}",
+        f"{_HOST}; whether partial sums are in half is not said",
     ),
     "bert_base training": Figure(
         "BERT Base, phase 1 pre-training, 128 tokens, PopART, SDK 3.1",
@@ -104,17 +104,6 @@ FIGURES = {
         "images",
         _RESULTS,
         "the source does not name the size; a pipeline for each replica",
-    ),
-    "gnn training": Figure(
-        "GPS++ on PCQM4Mv2, training, TensorFlow 2, SDK 3.0",
-        "Bow Pod16",
-        16,
-        "not said",
-        "not said",
-        17800,
-        "molecules",
-        "https://graphcore.ai/mk2-benchmarks",
-        "another model: message passing with attention over all atoms, and larger",
     ),
     "heat 2d": Figure(
         "2D heat equation, 8,000 x 8,000, 1,000 moments in 0.30 s, vertices in C++",

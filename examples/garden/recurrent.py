@@ -60,12 +60,12 @@ def outputs(params: Any, cell: Cell, memories: int, x: Array) -> Array:
 
 def init(gates: int, width: int, dtype: Any) -> Any:
     """Returns random weights."""
-    keys = layers.keys(0)
-    hidden = jax.nn.initializers.orthogonal()(next(keys), (width, gates * width))
+    rng = np.random.default_rng(0)
+    hidden = np.linalg.qr(rng.standard_normal((gates * width, width), np.float32))[0].T
     return {
-        "input": layers.dense_init(next(keys), WAVES, gates * width, dtype),
+        "input": layers.dense_init(rng, WAVES, gates * width, dtype),
         "hidden": hidden.astype(dtype),
-        "head": layers.dense_init(next(keys), width, WAVES, dtype),
+        "head": layers.dense_init(rng, width, WAVES, dtype),
     }
 
 
@@ -86,7 +86,7 @@ def training(options: Options, cell: Cell, gates: int, memories: int) -> Job:
 
     def state() -> Any:
         params = init(gates, width, np.float32)
-        return params, optimizer.init(params)
+        return params, layers.moments(optimizer, params)
 
     step = layers.training_step(loss, optimizer)
     return Job(step, state, lambda number: waves(number, options.batch, length + 1), options.batch)

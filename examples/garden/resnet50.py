@@ -27,12 +27,14 @@ LOSS_SCALE = 128.0
 
 def init(blocks: tuple[int, ...], width: int, classes: int, dtype: Any) -> tuple[Any, Any]:
     """Returns the weights, and in the same structure the mean and the variance that every normalisation has seen."""
-    keys = layers.keys(0)
+    rng = np.random.default_rng(0)
 
     def units(*sizes: tuple[int, int, int]) -> tuple[list[Any], list[Any]]:
-        kernels = [layers.convolution_init(next(keys), *size, dtype) for size in sizes]
+        kernels = [layers.convolution_init(rng, *size, dtype) for size in sizes]
         weights = [{"kernel": kernel, "norm": layers.norm_init(kernel.shape[-1], dtype)} for kernel in kernels]
-        return weights, [(jnp.zeros(kernel.shape[-1]), jnp.ones(kernel.shape[-1])) for kernel in kernels]
+        return weights, [
+            (np.zeros(kernel.shape[-1], np.float32), np.ones(kernel.shape[-1], np.float32)) for kernel in kernels
+        ]
 
     stem, n_in, found = units((7, 3, width)), width, []
     for stage, number in enumerate(blocks):
@@ -41,7 +43,7 @@ def init(blocks: tuple[int, ...], width: int, classes: int, dtype: Any) -> tuple
             project = [(1, n_in, 4 * inner)] if n_in != 4 * inner else []
             found.append(units((1, n_in, inner), (3, inner, inner), (1, inner, 4 * inner), *project))
             n_in = 4 * inner
-    head = layers.dense_init(next(keys), n_in, classes, dtype)
+    head = layers.dense_init(rng, n_in, classes, dtype)
     weights = {"stem": stem[0], "blocks": [block[0] for block in found], "head": head}
     return weights, {"stem": stem[1], "blocks": [block[1] for block in found]}
 
@@ -106,7 +108,7 @@ def training(options: Options) -> Job:
 
     def state() -> Any:
         params, seen = _init(options)
-        return params, seen, optimizer.init(params)
+        return params, seen, layers.moments(optimizer, params)
 
     return Job(step, state, lambda number: _batch(options, number), options.batch)
 
@@ -132,7 +134,7 @@ def _init(options: Options) -> Any:
 
 
 def _batch(options: Options, number: int) -> tuple[np.ndarray, np.ndarray]:
-    side, classes = (32, 10) if options.small else (224, CLASSES)
+    side, classes = (16, 10) if options.small else (224, CLASSES)
     rng = np.random.default_rng(number)
     images = rng.standard_normal((options.batch, side, side, 3), np.float32).astype(options.precision)
     return images, rng.integers(0, classes, options.batch).astype(np.int32)

@@ -35,8 +35,8 @@ def digits(side: int) -> np.ndarray:
 def init(pixels: int, hidden: int, latent: int) -> Any:
     """Returns random weights."""
     sizes = {"in": (pixels, hidden), "code": (hidden, 2 * latent), "up": (latent, hidden), "out": (hidden, pixels)}
-    keys = layers.keys(0)
-    return {name: layers.dense_init(next(keys), *size, np.float32) for name, size in sizes.items()}
+    rng = np.random.default_rng(0)
+    return {name: layers.dense_init(rng, *size, np.float32) for name, size in sizes.items()}
 
 
 def loss(params: Any, batch: tuple[Array, Array]) -> Array:
@@ -59,7 +59,7 @@ def training(options: Options) -> Job:
 
     def state() -> Any:
         params = init(side * side, hidden, latent)
-        return (params, optimizer.init(params)), jax.random.key(1)
+        return (params, layers.moments(optimizer, params)), jax.random.key(1)
 
     def step(state: Any, images: Array) -> tuple[Any, Array]:
         learnt, key = state

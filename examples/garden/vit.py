@@ -34,21 +34,21 @@ class Config(NamedTuple):
     classes: int = 1000
 
 
-SMALL = Config(32, 8, 32, 2, 4, 10)
+SMALL = Config(32, 8, 32, 1, 4, 10)
 
 
 def init(config: Config, dtype: Any) -> Any:
     """Returns random weights."""
-    keys, width = layers.keys(0), config.width
+    rng, width = np.random.default_rng(0), config.width
     tokens = (config.side // config.patch) ** 2 + 1
 
     def dense(n_in: int, n_out: int) -> Any:
-        return layers.dense_init(next(keys), n_in, n_out, dtype, 0.02)
+        return layers.dense_init(rng, n_in, n_out, dtype, 0.02)
 
     return {
         "patches": dense(3 * config.patch**2, width),
-        "class": jnp.zeros((1, 1, width), dtype),
-        "positions": (0.02 * jax.random.normal(next(keys), (tokens, width))).astype(dtype),
+        "class": np.zeros((1, 1, width), dtype),
+        "positions": (0.02 * rng.standard_normal((tokens, width), np.float32)).astype(dtype),
         "layers": [
             {
                 "norm_1": layers.norm_init(width, dtype),
@@ -100,7 +100,7 @@ def training(options: Options) -> Job:
 
     def state() -> Any:
         params = init(config, np.dtype(options.precision))
-        return params, optimizer.init(params)
+        return params, layers.moments(optimizer, params)
 
     step = layers.training_step(loss, optimizer, 128.0 if half else 1.0)
     split = garden.split_longest(options.ipus)

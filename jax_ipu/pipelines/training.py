@@ -300,7 +300,7 @@ class Pipeline:
     def _fitting(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Estimate:
         options = {**self._options, **WITHOUT_ADVICE}
         found = estimate(function, *arguments, donate_argnums=1, compiler_options=options)
-        if found.seconds is None:
+        if found.seconds is None or not found.fits:
             raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
         return found
 

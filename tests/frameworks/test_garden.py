@@ -45,14 +45,12 @@ def test_two_steps_are_those_of_the_cpu(name, task):
     compare(name, task, PROGRAMS[name].ipus[0], "float32", 2e-3 if name == "nuts" else 1e-4)
 
 
-@pytest.mark.parametrize(("name", "task"), [("resnet50", "training"), ("bert_base", "training"), ("gpt2", "decoding")])
+@pytest.mark.parametrize(("name", "task"), [("resnet50", "training"), ("gpt2", "decoding")])
 def test_a_step_in_half_precision_is_that_of_the_cpu(name, task):
     compare(name, task, 1, "float16", 2e-2, steps=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "task"), [("resnet50", "training"), ("gpt2", "decoding"), ("heat", "2d"), ("nbody", "leapfrog")]
-)
+@pytest.mark.parametrize(("name", "task"), [("gpt2", "decoding"), ("heat", "2d"), ("nbody", "leapfrog")])
 def test_four_ipus_compute_what_four_cpus_do(name, task):
     compare(name, task, 4, "float32", 1e-3)
 

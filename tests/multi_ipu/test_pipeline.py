@@ -1,5 +1,7 @@
 """Pipelines of stages: values and gradients of the whole model, what stays in SRAM, and schedules."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -233,3 +235,32 @@ def test_timeline_of_the_model():
     assert len(found.starts) == (2 * 3 + 1) * BATCHES and found.whole > 0
     assert str(found).splitlines()[0].startswith("4 stages, ") and "IPU 3: 6 runs" in str(found)
     assert found.svg().count("micro-batch 5, backward") == 4
+
+
+def test_timeline_refuses_a_stage_that_does_not_fit(monkeypatch):
+    """Also where the estimate of the nearest attempt has a time."""
+
+    def too_large(*args, **options):
+        return replace(jax_ipu.estimate(*args, **options), fits=False, reason="out of IPU memory")
+
+    monkeypatch.setattr("jax_ipu.pipelines.training.estimate", too_large)
+    params, batch = model()
+    pipe = jax_ipu.pipeline(STAGES, devices=IPUS[:4], gradient_accumulation=BATCHES)
+    with pytest.raises(ValueError, match="does not fit on an IPU: out of IPU memory"):
+        pipe.timeline(params, *batch)
+
+
+def test_options_of_the_compiler_are_those_of_all_stages():
+    def stages(**options):
+        functions = [lambda w, x: jnp.tanh(x @ w), lambda w, x: jnp.mean(x @ w)]
+        return jax_ipu.pipeline(functions, devices=IPUS[:2], gradient_accumulation=2, **options)
+
+    w, x = np.full((256, 256), 0.01, np.float16), np.ones((256, 256), np.float16)
+    half = {"ipu_partials_type": "half"}
+    times = [stages(**options).timeline([w, w], x).seconds for options in ({}, {"compiler_options": half})]
+    assert all(times[1][work] < seconds for work, seconds in times[0].items())
+    expected, _ = stages().value_and_grad([w, w], x)
+    np.testing.assert_allclose(stages(compiler_options=half).value_and_grad([w, w], x)[0], expected, rtol=1e-2)
+    wrong = stages(compiler_options={"ipu_partials": "half"})
+    with pytest.raises(Exception, match="ipu_partials_type"):
+        wrong.value_and_grad([w, w], x)
