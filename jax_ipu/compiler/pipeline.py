@@ -23,6 +23,7 @@ from jax_ipu.compiler.passes import (
     fuse,
     hoist_broadcasts,
     host_memory,
+    index_parts,
     inline,
     inplace,
     known_indices,
@@ -79,6 +80,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("random counters", random_counters.run),
     ("blocks", blocks.run),
     ("long rows", long_rows.run),
+    ("index parts", index_parts.run),
     ("dce", dce.run),
     ("padded state", padded_state.run),
     ("combine collectives", combine_collectives.run),
@@ -91,7 +93,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives",))
-_SAVE_MEMORY = frozenset(("recompute", "outline", "long rows"))
+_SAVE_MEMORY = frozenset(("recompute", "outline", "long rows", "index parts"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
 
