@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "pjrt/compile_options.h"
 #include "pjrt/element_type.h"
 #include "pjrt/entry.h"
 #include "pjrt/memory.h"
@@ -111,7 +112,14 @@ void ExecutableOptimizedProgram(PJRT_Executable_OptimizedProgram_Args& args) {
 }
 
 void ExecutableSerialize(PJRT_Executable_Serialize_Args& args) {
-  SerializedBytes bytes(args.executable->executable->Serialize());
+  const Executable& executable = *args.executable->executable;
+  // A client that loads it without options runs it where this one does.
+  std::vector<int> devices;
+  for (const std::vector<int>& replica :
+       ParseCompileOptions(args.executable->compile_options).device_assignment) {
+    devices.insert(devices.end(), replica.begin(), replica.end());
+  }
+  SerializedBytes bytes(executable.Serialize(devices.empty() ? executable.devices : devices));
   bytes.Give(args.serialized_bytes, args.serialized_bytes_size, args.serialized_executable,
              args.serialized_executable_deleter);
 }

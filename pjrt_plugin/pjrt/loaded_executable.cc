@@ -1,6 +1,7 @@
 // PJRT_LoadedExecutable, its entry points, and the entry points that make one: compile and deserialise.
 #include "pjrt/loaded_executable.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -17,8 +18,18 @@ namespace {
 
 using ipu_model::LogLevel, ipu_model::LogModule;
 
-std::vector<std::vector<int>> AssignDevices(const ClientState& client, const CompileOptions& options) {
+// Of the options, else where the program was compiled for, as far as this client has these IPUs.
+std::vector<std::vector<int>> AssignDevices(const ClientState& client, const CompileOptions& options,
+                                            const std::vector<int>& compiled_for) {
   if (!options.device_assignment.empty()) return options.device_assignment;
+  const bool has_all = std::all_of(compiled_for.begin(), compiled_for.end(),
+                                   [&](int id) { return client.FindDevice(id) != nullptr; });
+  if (!compiled_for.empty() && has_all) {
+    std::vector<std::vector<int>> assignment;
+    for (auto id = compiled_for.begin(); id != compiled_for.end(); id += options.num_partitions)
+      assignment.emplace_back(id, id + options.num_partitions);
+    return assignment;
+  }
   if (options.num_replicas * options.num_partitions == 1 && options.device_ordinal >= 0) {
     return {{options.device_ordinal}};
   }
@@ -211,7 +222,8 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
   // A serialised executable may come without options, or with those of a client that does not set them.
   parsed.num_replicas = executable->num_replicas;
   parsed.num_partitions = executable->num_partitions;
-  const std::vector<std::vector<int>> assignment = jax_ipu::pjrt::AssignDevices(*client, parsed);
+  const std::vector<std::vector<int>> assignment =
+      jax_ipu::pjrt::AssignDevices(*client, parsed, executable->devices);
   const int needed = executable->num_replicas * executable->num_partitions;
   std::size_t assigned = 0;
   bool is_complete = assignment.size() == static_cast<std::size_t>(executable->num_replicas);

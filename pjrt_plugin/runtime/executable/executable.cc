@@ -111,9 +111,10 @@ class Reader {
 
 }  // namespace
 
-std::string Executable::Serialize() const {
+std::string Executable::Serialize(const std::vector<int>& placed) const {
   Writer writer;
   Fields(*this, writer);
+  writer("devices", placed);
   return ipu_model::Seal(kMagic, writer.Take());
 }
 
@@ -127,6 +128,7 @@ Executable Executable::Deserialize(std::string_view bytes) {
   Executable executable;
   Reader reader(content);
   Fields(executable, reader);
+  reader("devices", executable.devices);
   if (!reader.AtEnd()) Refuse("it has unread content");
   const std::string problem = FindProblem(executable);
   if (!problem.empty()) Refuse(problem);

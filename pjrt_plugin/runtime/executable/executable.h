@@ -259,7 +259,12 @@ struct Executable {
   // Whether it calls functions of this process; they may wait for the next action of the program's caller.
   bool calls_host() const { return !host_callbacks.empty() || !ffi_calls.empty(); }
 
-  std::string Serialize() const;  // ipu_model::Seal, then the fields
+  // The ids of the IPUs that it was compiled for, replica by replica; empty where nobody says.
+  std::vector<int> devices;
+
+  // ipu_model::Seal, then the fields, then the devices: these or others.
+  std::string Serialize() const { return Serialize(devices); }
+  std::string Serialize(const std::vector<int>& placed) const;
   // Safe for any bytes: checks that the fields agree with each other. Whether they agree with the program in
   // poplar_executable is checked when that program is read (runtime/executable/executable_checks.h). Throws
   // Error(kInvalidArgument), which says what is wrong.

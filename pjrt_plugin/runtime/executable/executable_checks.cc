@@ -312,6 +312,9 @@ std::string FindProblem(const Executable& e) {
             "it has " + std::to_string(e.num_replicas) + " replicas of " + std::to_string(e.num_partitions) +
                 " partitions; both must be positive, and their product at most " +
                 std::to_string(kMaxReplicas));
+    Require(
+        e.devices.empty() || e.devices.size() == static_cast<std::size_t>(e.num_replicas * e.num_partitions),
+        "it names " + std::to_string(e.devices.size()) + " IPUs for its replicas");
     Require(e.main_program >= 0, "its main program has a negative number");
     for (std::size_t i = 0; i < e.inputs.size(); ++i) CheckInput(e, i);
     for (std::size_t j = 0; j < e.outputs.size(); ++j) CheckOutput(e, j);

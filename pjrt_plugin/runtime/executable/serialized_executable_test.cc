@@ -58,6 +58,7 @@ Executable Example() {
   e.cost.cycles = std::uint64_t{1} << 40;
   e.memory.total_bytes = 77;
   e.memory.vertex_bytes = 5;
+  e.devices = {3};
   return e;
 }
 
@@ -102,7 +103,10 @@ TEST(RoundTripKeepsEveryField) {
   CHECK(call.operands.at(1).is_token && !call.results.at(0).is_token);
   CHECK_EQ(call.aliased_operands.at(0), 0);
   CHECK_EQ(call.attributes.members.at(0).members.at(0).data, "ab");
+  CHECK(back.devices == std::vector<int>{3});
   CHECK_EQ(back.Serialize(), bytes);
+  CHECK(Executable::Deserialize(e.Serialize({7})).devices == std::vector<int>{7});
+  CHECK(Has(Reason(e.Serialize({0, 1})), "names 2 IPUs for its replicas"));
 }
 
 TEST(EveryTruncationIsRefused) {
@@ -273,7 +277,8 @@ TEST(FieldsVisitsEveryMember) {
   CHECK_EQ(NumFields<FfiCallSpec>(), Arity<FfiCallSpec>(0));
   CHECK_EQ(NumFields<CostReport>(), Arity<CostReport>(0));
   CHECK_EQ(NumFields<MemoryReport>(), Arity<MemoryReport>(0));
-  CHECK_EQ(NumFields<Executable>(), Arity<Executable>(0));
+  // The devices are no field: whoever serialises it may name others.
+  CHECK_EQ(NumFields<Executable>() + 1, Arity<Executable>(0));
 }
 
 TEST(FieldsOfTheReportVisitsEveryMember) {
