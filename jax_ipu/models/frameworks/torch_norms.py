@@ -38,14 +38,14 @@ def euclidean_distances(x: Any, y: Any) -> Any:
     return _root(jnp.maximum(squares - 2 * product, 0), 2)
 
 
-def deviation(x: Any, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+def deviation(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """torch.std: where all elements are equal, it has the gradient zero."""
     axes = (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
     variance = jnp.var(x, None if x.ndim == 0 else axes, ddof=1 if correction is None else correction, keepdims=keepdim)
     return _root(variance, 2)
 
 
-def deviation_and_mean(x: Any, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+def deviation_and_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """torch.std_mean."""
     axes = (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
     mean = jnp.mean(x, None if x.ndim == 0 else axes, keepdims=keepdim)
