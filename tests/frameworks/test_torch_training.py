@@ -206,6 +206,7 @@ def test_gradients_at_kinks(manager):
                 functional.l1_loss(v, v.detach() * 0),
                 functional.margin_ranking_loss(v, v * 0, v**0, reduction="none"),
             ]
+            found += [(v * 0).std(), *torch.std_mean(v[:1] - v[:4]), (v * 0).norm(0.5)]
             return x * sum((f * torch.arange(1.0, 1 + f.numel()).view(f.shape)).sum() for f in found)
 
     model, batch = Net(), (torch.ones(2, 1), torch.zeros(2, 1))

@@ -38,6 +38,20 @@ def euclidean_distances(x: Any, y: Any) -> Any:
     return _root(jnp.maximum(squares - 2 * product, 0), 2)
 
 
+def deviation(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """torch.std: where all elements are equal, it has the gradient zero."""
+    axes = (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
+    variance = jnp.var(x, None if x.ndim == 0 else axes, ddof=1 if correction is None else correction, keepdims=keepdim)
+    return _root(variance, 2)
+
+
+def deviation_and_mean(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """torch.std_mean."""
+    axes = (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
+    mean = jnp.mean(x, None if x.ndim == 0 else axes, keepdims=keepdim)
+    return deviation(x, dim, correction=correction, keepdim=keepdim), mean
+
+
 def distances_of_pairs(x: Any, p: float = 2) -> Any:
     """Of each row to each later one."""
     first, second = np.triu_indices(x.shape[0], k=1)
@@ -54,7 +68,10 @@ def _norm(x: Any, ord: float, axes: Any, keepdim: bool) -> Any:
         return (jnp.max if ord > 0 else jnp.min)(sizes, axis=axes, keepdims=keepdim)
     if ord == 1:
         return jnp.sum(sizes, axis=axes, keepdims=keepdim)
-    powers = jnp.square(sizes) if ord == 2 else jnp.power(sizes, ord)
+    if 0 < ord < 1:  # the slope of a power is infinite at zero
+        powers = jnp.where(sizes == 0, 0, jnp.power(jnp.where(sizes == 0, 1, sizes), ord))
+    else:
+        powers = jnp.square(sizes) if ord == 2 else jnp.power(sizes, ord)
     return _root(jnp.sum(powers, axis=axes, keepdims=keepdim), ord)
 
 

@@ -315,6 +315,8 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
     torch.ops.aten.embedding_renorm.default: torch_embeddings.renormed,
     torch.ops.aten.linalg_vector_norm.default: torch_norms.vector_norm,
+    torch.ops.aten.std.correction: torch_norms.deviation,
+    torch.ops.aten.std_mean.correction: torch_norms.deviation_and_mean,
     torch.ops.aten.dist.default: torch_norms.distance,
     torch.ops.aten._cdist_forward.default: torch_norms.distances,
     torch.ops.aten._euclidean_dist.default: torch_norms.euclidean_distances,
@@ -393,7 +395,13 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Tensor_Tensor: _power,
 }
 # Those whose expressions in other operations have another gradient.
-NOT_DECOMPOSED = (torch.ops.aten.hardsigmoid.default, torch.ops.aten.hardswish.default, torch.ops.aten.sinc.default)
+NOT_DECOMPOSED = (
+    torch.ops.aten.hardsigmoid.default,
+    torch.ops.aten.hardswish.default,
+    torch.ops.aten.sinc.default,
+    torch.ops.aten.std.correction,
+    torch.ops.aten.std_mean.correction,
+)
 
 
 # What has a fixed size instead of what depends on values.
