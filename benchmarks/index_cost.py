@@ -49,34 +49,42 @@ class Point(NamedTuple):
         return self.cycles / self.size
 
 
-def _floats(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, np.float32)
+def _array(shape: tuple[int, ...], dtype: str = "float32") -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
+
+
+def _of(dtype: str) -> str:
+    return "" if dtype == "float32" else f" {dtype}"
 
 
 def _row(columns: int) -> tuple[int, ...]:
     return () if columns == 1 else (columns,)
 
 
-def _lookup(rows: int, columns: int = 1) -> Curve:
+def _lookup(rows: int, columns: int = 1, dtype: str = "float32") -> Curve:
     what = "x[i]" if columns == 1 else f"rows of {columns}"
     return Curve(
-        f"{what}, table of {rows:,}",
+        f"{what}, table of {rows:,}{_of(dtype)}",
         lambda x, i: x[i],
-        lambda n: [_floats(rows, *_row(columns)), jax.ShapeDtypeStruct((n,), np.int32)],
+        lambda n: [_array((rows, *_row(columns)), dtype), _array((n,), "int32")],
     )
 
 
-def _scatter(rows: int, columns: int = 1) -> Curve:
-    what = "x.at[i].add(u)" if columns == 1 else f"add rows of {columns}"
+def _scatter(rows: int, columns: int = 1, dtype: str = "float32", combine: str = "add") -> Curve:
+    what = f"x.at[i].{combine}(u)" if columns == 1 else f"{combine} rows of {columns}"
     return Curve(
-        f"{what}, table of {rows:,}",
-        lambda x, i, u: x.at[i].add(u),
-        lambda n: [_floats(rows, *_row(columns)), jax.ShapeDtypeStruct((n,), np.int32), _floats(n, *_row(columns))],
+        f"{what}, table of {rows:,}{_of(dtype)}",
+        lambda x, i, u: getattr(x.at[i], combine)(u),
+        lambda n: [
+            _array((rows, *_row(columns)), dtype),
+            _array((n,), "int32"),
+            _array((n, *_row(columns)), dtype),
+        ],
     )
 
 
 def _top_k(k: int) -> Curve:
-    return Curve(f"top_k(x, {k})", lambda x: jax.lax.top_k(x, k), lambda n: [_floats(n)], k)
+    return Curve(f"top_k(x, {k})", lambda x: jax.lax.top_k(x, k), lambda n: [_array((n,))], k)
 
 
 CURVES = (
@@ -89,8 +97,16 @@ CURVES = (
     _scatter(1_000_000),
     _scatter(100_000, 16),
     _scatter(100_000, 64),
-    Curve("sort(x)", jnp.sort, lambda n: [_floats(n)]),
-    Curve("argsort(x)", jnp.argsort, lambda n: [_floats(n)]),
+    _scatter(1_000, combine="max"),
+    _scatter(100_000, 16, combine="max"),
+    _lookup(1_000_000, dtype="float16"),
+    _lookup(100_000, 16, dtype="float16"),
+    _scatter(1_000, dtype="float16"),
+    _scatter(100_000, 16, dtype="float16"),
+    _scatter(1_000, dtype="int32"),
+    Curve("sort(x)", jnp.sort, lambda n: [_array((n,))]),
+    Curve("sort(x) float16", jnp.sort, lambda n: [_array((n,), "float16")]),
+    Curve("argsort(x)", jnp.argsort, lambda n: [_array((n,))]),
     _top_k(1),
     _top_k(100),
     _top_k(1_000),

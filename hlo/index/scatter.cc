@@ -6,6 +6,7 @@
 #include "codelets.h"
 #include "combine.h"
 #include "elementwise/map_codelet.h"
+#include "hlo/SingleOperation.hpp"
 #include "planned.h"
 #include "storage.h"
 #include "window/window_dims.h"
@@ -82,7 +83,7 @@ PlannedCodelet makeCodelet(const char* prefix, const Expression& update, const s
 }
 
 // What changes no sum. Not +0: it would turn a sum of -0 into +0.
-const char* negativeZero(DType type) {
+std::string negativeZero(DType type) {
   switch (type) {
     case DType::kF32:
       return "-0.0f";
@@ -99,7 +100,25 @@ const char* negativeZero(DType type) {
   }
 }
 
-// Applies the updates one after another. The neutral start is for sums.
+// What changes no result of the operation.
+std::string neutral(const Expression& update) {
+  const DType type = update.inputs[0];
+  const Instruction* const only = SingleOperation(update);
+  if (only == nullptr || only->op == ScalarOp::kAdd) return negativeZero(type);
+  const bool most = only->op == ScalarOp::kMaximum;
+  switch (type) {
+    case DType::kF32:
+      return most ? "-__builtin_inff()" : "__builtin_inff()";
+    case DType::kF16:
+      return most ? "static_cast<half>(-__builtin_inff())" : "static_cast<half>(__builtin_inff())";
+    case DType::kS32:
+      return most ? "-2147483647 - 1" : "2147483647";
+    default:  // kU32
+      return most ? "0" : "4294967295u";
+  }
+}
+
+// Applies the updates one after another. The neutral start is for partial results.
 PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::string>& types,
                                const std::string& index, Start start) {
   const std::size_t n = types.size();
@@ -109,8 +128,8 @@ PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::
     const std::string k = std::to_string(i);
     fields += "  In<" + types[i] + "> update" + k + ";\n";
     if (start != Start::kInPlace)
-      begin += "    for (unsigned at = share.begin; at < share.end; ++at) out" + k + "[at] = " +
-               (start == Start::kOperand ? "operand" + k + "[at]" : negativeZero(update.inputs[i])) + ";\n";
+      begin += "    for (unsigned at = share.begin; at < share.end; ++at) out" + k +
+               "[at] = " + (start == Start::kOperand ? "operand" + k + "[at]" : neutral(update)) + ";\n";
   }
   return makeCodelet(
       "Scatter", update,

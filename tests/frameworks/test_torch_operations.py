@@ -275,6 +275,14 @@ def test_what_needs_memory_or_pivots_is_refused():
             compare(Function(function), random(3, 3))
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_labels_of_a_margin_loss_end_at_the_first_negative_one(reduction):
+    labels = torch.tensor([[3, 0, -1, 1], [1, -1, 0, 2], [-1, 0, 0, 0]])
+    compare(
+        Function(lambda x, t: nn.functional.multilabel_margin_loss(x, t, reduction=reduction)), random(3, 4), labels
+    )
+
+
 def test_pytorch_is_left_as_it_was():
     before = torch._decomp.decompositions.one_layer_lstm
     compare(nn.LSTM(2, 3), random(2, 2, 2))

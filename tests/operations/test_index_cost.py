@@ -3,7 +3,10 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from support.modes import check
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import index_cost
@@ -16,6 +19,19 @@ def test_neighbours_at_a_few_sizes(curve):
     found = list(index_cost.points(curve, sizes))
     assert [point.size for point in found] == [size for size in sizes if size >= curve.least]
     assert not index_cost.jumps(found)
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+@pytest.mark.parametrize("combine", ["add", "max", "min"])
+def test_every_type_is_divided_by_updates(combine, columns):
+    """Sums and extrema in a small table of any type cost what sums of float32 do, or less."""
+
+    def cycles(dtype, combine):
+        (point,) = index_cost.points(index_cost._scatter(1_000, columns, dtype, combine), [100_000])
+        return point.cycles
+
+    for dtype in ("float32", "float16", "int32", "uint32"):
+        assert cycles(dtype, combine) < 2 * cycles("float32", "add")
 
 
 @pytest.mark.nightly
@@ -35,3 +51,20 @@ def test_the_page_shows_every_curve():
     page, plot = index_cost.PAGE.read_text(), index_cost.PLOT.read_text()
     for curve in CURVES:
         assert f"`{curve.name}`" in page and f">{curve.name}<" in plot
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile", pytest.param("codelets", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint32"])
+def test_values_of_partial_results(dtype, execution):
+    """Many updates of a small table: tiles combine shares of them, and then the results."""
+    indices = (np.arange(9000) * 7919 % 12 - 2).astype(np.int32)
+    updates = (np.arange(9000) % 7 - 3).astype(dtype)
+    table = np.arange(8).astype(dtype)
+
+    def extrema(x, i, u):
+        return x.at[i].max(u), x.at[i].min(u)
+
+    check(lambda x, i, u: (x.at[i].add(u), *extrema(x, i, u)), table, indices, updates, mode=(execution, 8))
+    if dtype.startswith("float"):
+        special = np.where(indices == 3, np.nan, np.where(indices == 5, -np.inf, updates)).astype(dtype)
+        check(extrema, table, indices, special, mode=(execution, 8))

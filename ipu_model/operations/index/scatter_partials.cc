@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "hlo/SingleOperation.hpp"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/elementwise_cost.h"
@@ -15,10 +16,13 @@
 namespace ipu_model {
 namespace {
 
-// Whether partial sums may be formed: narrower types round after each update.
-bool IsSum(const ScatterProblem& p, const Expression& update) {
-  return p.num_operands == 1 && !p.unique && UpdateKindOf(update) == UpdateKind::kAdd &&
-         (p.type == DType::kF32 || p.type == DType::kS32 || p.type == DType::kU32);
+// Whether partial results may be formed. Sums of halves round after each update as the whole sum would, in
+// another order; other narrow types have no vertices on hardware.
+bool Combines(const ScatterProblem& p, const Expression& update) {
+  const Instruction* const only = hlo::SingleOperation(update);
+  return p.num_operands == 1 && !p.unique && only != nullptr &&
+         (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMaximum || only->op == ScalarOp::kMinimum) &&
+         (p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kS32 || p.type == DType::kU32);
 }
 
 // The longest dimension of the updates along which positions follow each other; -1 if there is none.
@@ -186,16 +190,40 @@ class Planner {
   std::int64_t most_ = 0, block_ = 0;
 };
 
-// Adds a block of the updates to the partial results.
-Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_t rows_dim,
-                      const Division& division, std::int64_t block) {
+// The bits of the element that changes no other: -0 in sums of floats, infinities in extrema.
+std::uint32_t NeutralBits(ScalarOp op, DType type) {
+  const bool sum = op == ScalarOp::kAdd, most = op == ScalarOp::kMaximum;
+  switch (type) {
+    case DType::kF32:
+      return sum ? 0x80000000 : most ? 0xff800000 : 0x7f800000;
+    case DType::kF16:
+      return sum ? 0x8000 : most ? 0xfc00 : 0x7c00;
+    case DType::kS32:
+      return sum ? 0 : most ? 0x80000000 : 0x7fffffff;
+    default:  // kU32
+      return sum || most ? 0 : 0xffffffff;
+  }
+}
+
+void FillNeutral(ScalarOp op, const HostTensor& t) {
+  const std::uint32_t bits = NeutralBits(op, t.type);
+  if (t.type == DType::kF16) {
+    std::fill_n(t.as<std::uint16_t>(), t.num_elements(), static_cast<std::uint16_t>(bits));
+  } else {
+    std::fill_n(t.as<std::uint32_t>(), t.num_elements(), bits);
+  }
+}
+
+// Combines a block of the updates with the partial results.
+Superstep PartialResults(const std::shared_ptr<const ScatterProblem>& p, ScalarOp op, std::size_t rows_dim,
+                         const Division& division, std::int64_t block) {
   const auto identity = [](const Box& box) { return box; };
   const auto updates_region = [p, rows_dim, division, block](const Box& work) {
     return ShareOfUpdates(*p, rows_dim, division, block, work);
   };
   const bool first = block == 0;
   VertexGroup group;
-  group.codelet = "popops::MultiUpdateAdd";
+  group.codelet = op == ScalarOp::kAdd ? "popops::MultiUpdateAdd" : "popops::MultiUpdateOp";
   group.vertices = division.grid.Vertices();
   group.code_bytes = 500;
   group.vertex_bytes = 36;
@@ -205,9 +233,9 @@ Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_
                            return IndicesRegion(*p, updates_region(work));
                          }});
   group.reads.push_back({{OperandRef::Kind::kInput, 2}, updates_region});
-  group.compute = [p, updates_region, first](HostContext& context, const Box& work,
-                                             const std::vector<HostTensor>& reads,
-                                             const std::vector<HostTensor>& writes) {
+  group.compute = [p, op, updates_region, first](HostContext& context, const Box& work,
+                                                 const std::vector<HostTensor>& reads,
+                                                 const std::vector<HostTensor>& writes) {
     const auto without_share = [](const HostTensor& all) {
       HostTensor sums = all;
       --sums.rank;
@@ -216,10 +244,7 @@ Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_
       return sums;
     };
     const HostTensor sums = without_share(writes[0]);
-    // -0 is the neutral element of sums of floats.
-    constexpr std::uint32_t kMinusZero = 0x80000000;
-    if (first)
-      std::fill_n(sums.as<std::uint32_t>(), sums.num_elements(), p->type == DType::kF32 ? kMinusZero : 0u);
+    if (first) FillNeutral(op, sums);
     const HostTensor before = first ? sums : without_share(reads[0]);
     const std::size_t indices = first ? 0 : 1;
     p->kernel->Run(context, p->window, VertexPlacement(*p, updates_region(work), WithoutShare(work)),
@@ -274,7 +299,7 @@ bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const E
                          const std::vector<Vertex>& vertices, const std::vector<Box>& steps,
                          std::int64_t buffer_limit, TilePlan* plan) {
   const int rows_dim = RowsDimension(*p);
-  if (!IsSum(*p, update) || rows_dim < 0 || result.num_elements() == 0) return false;
+  if (!Combines(*p, update) || rows_dim < 0 || result.num_elements() == 0) return false;
   const auto dim = static_cast<std::size_t>(rows_dim);
   const Planner planner(p, dim, update, context, vertices, buffer_limit);
   double cycles = planner.DirectCycles(steps);
@@ -282,7 +307,7 @@ bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const E
   if (division.grid.shape.empty()) return false;
   plan->temporaries.push_back({p->type, division.grid});
   for (std::int64_t block = 0; block < division.blocks; ++block)
-    plan->supersteps.push_back(PartialSums(p, dim, division, block));
+    plan->supersteps.push_back(PartialResults(p, hlo::SingleOperation(update)->op, dim, division, block));
   plan->supersteps.push_back(Total(update, vertices, division.grid.shape[0], context.target()));
   return true;
 }

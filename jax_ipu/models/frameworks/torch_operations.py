@@ -21,6 +21,7 @@ from torchax.ops import mappings
 from jax_ipu.models.frameworks import (
     torch_embeddings,
     torch_kinks,
+    torch_losses,
     torch_matrices,
     torch_norms,
     torch_ordering,
@@ -343,6 +344,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.cholesky_solve.default: torch_matrices.cholesky_solve,
     torch.ops.aten.linalg_lu.default: torch_matrices.lu,
     torch.ops.aten.linalg_ldl_factor_ex.default: torch_matrices.ldl_factor,
+    torch.ops.aten.multilabel_margin_loss.default: torch_losses.multilabel_margin_loss,
     torch.ops.aten.mean.default: _mean,
     torch.ops.aten.mean.dim: _mean,
     torch.ops.aten.put.default: _put,
@@ -394,8 +396,9 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Tensor_Scalar: _power,
     torch.ops.aten.pow.Tensor_Tensor: _power,
 }
-# Those whose expressions in other operations have another gradient.
+# Those whose expressions in other operations have another value or gradient.
 NOT_DECOMPOSED = (
+    torch.ops.aten.multilabel_margin_loss.default,
     torch.ops.aten.hardsigmoid.default,
     torch.ops.aten.hardswish.default,
     torch.ops.aten.sinc.default,
