@@ -145,6 +145,34 @@ def layer(x):
     return jnp.tanh(x @ jnp.cos(x[:300]).T) @ x[:300]
 
 
+def of_labels(x):
+    """The cross-entropy of a label in each row."""
+    scores = x @ x.T
+    labels = (jnp.arange(len(x)) * 7 + 3) % len(x)
+    chosen = jnp.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
+    return jnp.mean(jax.nn.logsumexp(scores, axis=1) - chosen)
+
+
+def of_labels_in_a_table(x):
+    """The table is large as well, and each block reads all of it, transposed."""
+    table = jnp.concatenate([x, jnp.sin(x[:59])])
+    scores = x @ table.T
+    chosen = jnp.take_along_axis(scores, jnp.arange(len(x))[:, None], axis=1)[:, 0]
+    return jnp.mean(jax.nn.logsumexp(scores, axis=1) - chosen)
+
+
+def two_of_each_row(x):
+    positions = jnp.stack([jnp.arange(len(x)) // 2, jnp.arange(len(x))[::-1]], 1)
+    scores = jnp.tanh(x @ x.T)
+    return jnp.take_along_axis(scores, positions, axis=1) - scores.mean(1, keepdims=True)
+
+
+def one_of_each_row(x):
+    scores = jax.nn.softmax(x @ x.T)
+    places = (jnp.arange(len(x)) * 5) % len(x)
+    return jax.vmap(lambda row, i: row[i])(scores, places) @ x
+
+
 # The scores of so many rows take more than half of the memory of a tile.
 LONG = array(301, WIDTH)
 PRODUCTS = {
@@ -157,6 +185,12 @@ PRODUCTS = {
     "layer": (layer, array(1001, WIDTH)),
     "nearest": (lambda x: gram(x).argmin(1), LONG),
     "in a scan": (lambda x: jax.lax.scan(lambda x, _: (attention(x), x[0]), x, None, length=2), LONG),
+    "labels": (of_labels, LONG),
+    "gradient of labels": (jax.value_and_grad(of_labels), LONG),
+    "labels in a table": (of_labels_in_a_table, array(301, 60)),
+    "two of each row": (two_of_each_row, LONG),
+    "gradient of two of each row": (jax.grad(lambda x: (two_of_each_row(x) ** 2).sum()), LONG),
+    "one of each row": (one_of_each_row, LONG),
     "gradient": (jax.grad(lambda x: (attention(x) ** 2).sum()), LONG),
     "gradient of both sides": (jax.grad(lambda x: (both_sides(x)[0] * both_sides(x)[1]).sum()), LONG),
 }

@@ -12,10 +12,14 @@ from jax_ipu.compiler.types import Shape, num_elements
 # Views, which take no memory of their own.
 VIEWS = frozenset(("broadcast_in_dim", "transpose", "reshape"))
 _ROWS = frozenset(("iota", "reduce", "sort", "chlo.top_k", "dot_general"))
+# Lookups and scatters, along the dimensions in which each row has indices of its own.
+_INDEXED = frozenset(("gather", "scatter"))
 
 
 def is_blockable(op: Op) -> bool:
     """Whether a block of the results can be computed from blocks of the operands."""
+    if op.name in _INDEXED:
+        return bool(_batches(op))
     return op.name in VIEWS or op.name in _ROWS or is_elementwise(op)
 
 
@@ -135,7 +139,30 @@ def _other_summed(op: Op, i: int, axis: int) -> int:
     return int(dims[1 - i][tuple(dims[i]).index(axis)])
 
 
+def _batches(op: Op) -> list[tuple[int, ...]]:
+    """For each batch dimension of a gather or scatter: that dimension of each operand, and at last of the result."""
+    if op.name == "gather":
+        numbers, window, rows = op.attrs["dimension_numbers"], "offset_dims", op.result
+        dims = numbers["operand_batching_dims"], numbers["start_indices_batching_dims"]
+    elif len(op.operands) == 3:
+        numbers, window, rows = op.attrs["scatter_dimension_numbers"], "update_window_dims", op.operands[2]
+        dims = numbers["input_batching_dims"], numbers["scatter_indices_batching_dims"]
+    else:
+        return []
+    of_indices = [d for d in range(len(op.operands[1].shape)) if d != numbers["index_vector_dim"]]
+    of_rows = [d for d in range(len(rows.shape)) if d not in numbers[window]]
+    found: list[tuple[int, ...]] = [(a, b, of_rows[of_indices.index(b)]) for a, b in zip(*dims, strict=True)]
+    return found if op.name == "gather" else [(*batch, batch[0]) for batch in found]
+
+
+def _in_batch(op: Op, known: int, axis: int, wanted: int) -> int | None:
+    """The dimension of operand `wanted` in the batch that is dimension `axis` of operand `known`; -1: the result."""
+    return next((dims[wanted] for dims in _batches(op) if dims[known] == axis), None)
+
+
 def _allows(op: Op, axis: int) -> bool:
+    if op.name in _INDEXED:
+        return _in_batch(op, -1, axis, -1) is not None
     if op.name == "sort":
         return bool(axis != op.attrs.get("dimension", -1) % len(op.results[0].shape))
     return op.name != "chlo.top_k" or axis != len(op.results[0].shape) - 1
@@ -159,7 +186,7 @@ def _operand_axis(op: Op, i: int, axis: int) -> int | None:
         return kept[axis]
     if op.name == "dot_general":
         return _dot_dims(op)[i][axis]
-    return axis
+    return _in_batch(op, -1, axis, i) if op.name in _INDEXED else axis
 
 
 def _result_axis(op: Op, i: int, axis: int) -> int | None:
@@ -179,6 +206,8 @@ def _result_axis(op: Op, i: int, axis: int) -> int | None:
     if op.name == "dot_general":
         dims = _dot_dims(op)[i]
         return dims.index(axis) if axis in dims else -1
+    if op.name in _INDEXED:
+        return _in_batch(op, i, axis, -1)
     return axis if _allows(op, axis) else None
 
 

@@ -130,6 +130,10 @@ class _Finder:
                 continue
             cone.add(op)
             pending.extend(op.operands)
+        # A view of what stays whole is sliced like that; where a product reads all of it, it could not be cut.
+        for op in sorted(cone, key=lambda op: self.positions[op]):
+            if op.name in ("transpose", "reshape") and op.operands[0].op not in cone:
+                cone.remove(op)
         large = any(op.name not in VIEWS and self._is_passing(op) for op in cone)
         return cone if large and len(cone) <= _MAX_OPS else set()
 
