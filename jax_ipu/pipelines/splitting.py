@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jax_ipu.compiler.tables import percent_text
 from jax_ipu.config import config
 from jax_ipu.estimates import WITHOUT_ADVICE, estimate
+from jax_ipu.pipelines.shapes import shape_of, struct
 
 if TYPE_CHECKING:
     from jax_ipu.pipelines.chain import Chain, Part, Value
@@ -121,7 +122,7 @@ def split_into_stages(
     leaves, structure = jax.tree.flatten(params)
     if not leaves:
         raise ValueError("the function to split has no parameters")
-    chain = Chain(loss, *jax.tree.map(_shape, (params, x, targets)))
+    chain = Chain(loss, *jax.tree.map(shape_of, (params, x, targets)))
     ends = _ends(chain)
     if len(ends) < count:
         raise ValueError(_why_not(chain, ends, count, jax.tree_util.tree_leaves_with_path(params)))
@@ -282,13 +283,13 @@ def _copies(leaf: Any, optimizer: Any) -> float:
 
     if optimizer is None:
         return 2.0
-    state = jax.eval_shape(optimizer.init, [_shape(leaf)])
+    state = jax.eval_shape(optimizer.init, [shape_of(leaf)])
     return 2.0 + sum(_bytes_of(a) for a in jax.tree.leaves(state)) / max(1, _bytes_of(leaf))
 
 
 def _sent(shapes: list[Any]) -> list[Any]:
     """As they go from stage to stage: all are floats."""
-    return [a if _is_float(a) else _struct(a.shape, "float32") for a in shapes]
+    return [a if _is_float(a) else struct(a.shape, "float32") for a in shapes]
 
 
 def _is_float(array: Any) -> bool:
@@ -314,22 +315,5 @@ def _bytes_of(array: Any) -> int:
     return int(array.size) * int(array.dtype.itemsize)
 
 
-def _struct(shape: Any, dtype: Any) -> Any:
-    import jax
-
-    make: Any = jax.ShapeDtypeStruct
-    return make(shape, dtype)
-
-
 def _struct_of(value: Value) -> Any:
-    return _struct(value.shape, value.dtype)
-
-
-def _shape(array: Any) -> Any:
-    import jax
-    import numpy as np
-
-    if isinstance(array, jax.ShapeDtypeStruct):
-        return array
-    dtype = array.dtype if hasattr(array, "dtype") else np.result_type(array)
-    return _struct(np.shape(array), jax.dtypes.canonicalize_dtype(dtype))
+    return struct(value.shape, value.dtype)

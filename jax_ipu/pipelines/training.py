@@ -9,6 +9,7 @@ from jax_ipu.config import config
 from jax_ipu.estimates import WITHOUT_ADVICE, Estimate, estimate
 from jax_ipu.names import nearest
 from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, order_of_all
+from jax_ipu.pipelines.shapes import shape_of, struct
 from jax_ipu.pipelines.timeline import Timeline, timeline
 
 
@@ -281,14 +282,14 @@ class Pipeline:
         """The estimates of the stages' programs, forward and backward, and what each stage is given."""
         import jax
 
-        params, (x, targets) = jax.tree.map(_shape, list(params)), jax.tree.map(_shape, (x, targets))
+        params, (x, targets) = jax.tree.map(shape_of, list(params)), jax.tree.map(shape_of, (x, targets))
         x, targets = jax.tree.map(lambda a: self._shape_of_part(a), (x, targets))
         inputs = self._check_stages(params, x, targets)[:-1]
         found: dict[tuple[int, bool], Estimate] = {}
-        slot = _struct((), "int32")
+        slot = struct((), "int32")
         for number, stage in enumerate(self._stages):
             own, given = params[number], inputs[number]
-            sums = jax.tree.map(_shape, stage.zeros(own))
+            sums = jax.tree.map(shape_of, stage.zeros(own))
             if stage.last:
                 found[number, True] = self._fitting(stage.run_last, (own, sums, given, targets))
                 continue
@@ -358,14 +359,14 @@ class Pipeline:
     def _shape_of_part(self, array: Any) -> Any:
 
         self._check_rows(array.shape[0])
-        return _struct((array.shape[0] // self.batches, *array.shape[1:]), array.dtype)
+        return struct((array.shape[0] // self.batches, *array.shape[1:]), array.dtype)
 
     def _prepare(self, params: Sequence[Any], rows: Any, targets: tuple[Any, ...]) -> None:
         """Makes the sums and stashes that are not there yet."""
         import jax
         import numpy as np
 
-        shapes = jax.tree.map(_shape, (list(params), rows, targets))
+        shapes = jax.tree.map(shape_of, (list(params), rows, targets))
         key = jax.tree.flatten(shapes)
         known = self._checked is not None and (self._checked[1], self._checked[0]) == (key[1], key[0])
         if known and self._sums is not None:
@@ -385,14 +386,14 @@ class Pipeline:
 
         depth = most_in_flight(self.schedule, number, len(self._stages), self.batches)
         kept, _ = jax.eval_shape(self._stages[number].keep, params, x)
-        return jax.tree.map(lambda a: _struct((depth, *a.shape), a.dtype), kept)
+        return jax.tree.map(lambda a: struct((depth, *a.shape), a.dtype), kept)
 
     def _check_stages(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> list[Any]:
         """What each stage is given; raises where a stage does not take it."""
         import jax
         import jax.numpy as jnp
 
-        inputs = [jax.tree.map(_shape, x)]
+        inputs = [jax.tree.map(shape_of, x)]
         for number, (stage, one) in enumerate(zip(self._stages, params, strict=True)):
             extra = targets if stage.last else ()
             try:
@@ -413,23 +414,6 @@ def _leaves(tree: Any) -> list[Any]:
     import jax
 
     return jax.tree.leaves(tree)
-
-
-def _struct(shape: Any, dtype: Any) -> Any:
-    import jax
-
-    make: Any = jax.ShapeDtypeStruct
-    return make(shape, dtype)
-
-
-def _shape(array: Any) -> Any:
-    import jax
-    import numpy as np
-
-    if isinstance(array, jax.ShapeDtypeStruct):
-        return array
-    dtype = array.dtype if hasattr(array, "dtype") else np.result_type(array)
-    return _struct(np.shape(array), jax.dtypes.canonicalize_dtype(dtype))
 
 
 def _described(tree: Any) -> str:

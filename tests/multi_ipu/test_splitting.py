@@ -196,8 +196,10 @@ STEP = """
 """
 
 
-def test_a_manager_trains_in_stages_what_does_not_fit_one_ipu() -> None:
-    printed = processes.output(STEP, JAX_PLATFORMS="ipu,cpu", JAX_IPU_DEVICE_COUNT="4", JAX_IPU_MODEL_NUM_TILES="8")
+def test_a_manager_trains_in_stages_what_does_not_fit_one_ipu(tmp_path) -> None:
+    printed = processes.output(
+        STEP, tmp_path, JAX_PLATFORMS="ipu,cpu", JAX_IPU_DEVICE_COUNT="4", JAX_IPU_MODEL_NUM_TILES="8"
+    )
     first, *error, last = printed.splitlines()
     assert (first, last) == ("stages 4 True True", "[]")
     assert error == [
