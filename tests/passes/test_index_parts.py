@@ -18,6 +18,8 @@ CASES = {
     "rows": (lambda x, i: x[i], TABLE, MANY),
     "columns": (lambda x, i: x[:, i], TABLE.T, MANY),
     "windows": (lambda x, i: jax.vmap(lambda j: jax.lax.dynamic_slice(x, (j, 1), (3, 2)))(i), TABLE, MANY),
+    "without a rest": (lambda x, i: x[i], TABLE, MANY[:20_000]),
+    "add without a rest": (lambda x, i, u: x.at[i].add(u), TABLE, MANY[:20_000], ROWS[:20_000]),
     "two dimensions of indices": (lambda x, i: x[i], TABLE, MANY[:20_000].reshape(4, 5000)),
     "each row": (
         lambda x, i: jnp.take_along_axis(x, i % 7000, axis=1),
@@ -62,9 +64,11 @@ def test_few_indices_stay_whole():
     ("function", "shapes"),
     [
         (lambda x, i: x[:, i], [(1000, 57_000), (57_000,)]),
+        (lambda x, i: x[i], [(15_000_000,), (40_000_000,)]),
+        (lambda x, i: x[i], [(5_000_000,), (49_999_991,)]),
         (lambda x, i, u: x.at[i].set(u), [(1000,), (55_000_000,), (55_000_000,)]),
     ],
-    ids=["columns", "set"],
+    ids=["columns", "many", "a prime number", "set"],
 )
 def test_operands_of_half_an_ipu(function, shapes):
     args = [jax.ShapeDtypeStruct(s, np.int32 if i == 1 else np.float32) for i, s in enumerate(shapes)]

@@ -1,7 +1,8 @@
 """Lookups and scatters of many indices are computed in parts of the indices, where memory comes first.
 
 The parts of one operation each have code of their own, which does not fit where there are many; the trips of a loop
-share it.
+share it. A trip reads and writes one row of views [.., trips, rows, ..], whose rows each lie on all tiles: what a tile
+holds of a part does not depend on the trip. What is left after parts of equal size is done after the loop.
 """
 
 from __future__ import annotations
@@ -36,14 +37,27 @@ def _gather(op: Op, rewriter: Rewriter, memory: int) -> Value | None:
     if cut is None:
         return None
     axis, place, rows = cut
+    trips, rest = divmod(indices.shape[axis], rows)
+    pieces = _split(indices, axis, trips, rows, rewriter)
 
-    def part(begin: Value | int, rows: int, state: Value, rewriter: Rewriter) -> Value:
-        piece = _slice(indices, axis, begin, rows, rewriter)
+    def lookup(indices: Value, rows: int, rewriter: Rewriter) -> Value:
         shape = _with(op.result.shape, place, rows)
-        found = rewriter.emit("gather", (table, piece), shape, op.result.dtype, dict(op.attrs))
-        return _write(state, found, place, begin, rewriter)
+        return rewriter.emit("gather", (table, indices), shape, op.result.dtype, dict(op.attrs))
 
-    return _loop(rewriter.full(op.result.shape, op.result.dtype, 0), indices.shape[axis], rows, part, rewriter)
+    def trip(number: Value, state: Value, rewriter: Rewriter) -> Value:
+        found = lookup(_row(pieces, axis, number, rewriter), rows, rewriter)
+        zero = rewriter.full((), "s32", 0)
+        begins = [number if d == place else zero for d in range(len(state.shape))]
+        row = rewriter.reshape(found, _with(state.shape, place, 1))
+        return rewriter.emit("dynamic_update_slice", (state, row, *begins), state.shape, state.dtype)
+
+    shape = (*op.result.shape[:place], trips, rows, *op.result.shape[place + 1 :])
+    start = rewriter.full(shape, op.result.dtype, 0)
+    done = rewriter.reshape(_loop(start, trips, trip, rewriter), _with(op.result.shape, place, trips * rows))
+    if not rest:
+        return done
+    last = lookup(_slice(indices, axis, trips * rows, rest, rewriter), rest, rewriter)
+    return rewriter.emit("concatenate", (done, last), op.result.shape, op.result.dtype, {"dimension": place})
 
 
 def _scatter(op: Op, rewriter: Rewriter, memory: int) -> Value | None:
@@ -56,20 +70,27 @@ def _scatter(op: Op, rewriter: Rewriter, memory: int) -> Value | None:
     if cut is None:
         return None
     axis, place, rows = cut
+    trips, rest = divmod(indices.shape[axis], rows)
+    pieces = _split(indices, axis, trips, rows, rewriter)
+    changes = _split(updates, place, trips, rows, rewriter)
 
-    def part(begin: Value | int, rows: int, state: Value, rewriter: Rewriter) -> Value:
-        operands = [
-            state,
-            _slice(indices, axis, begin, rows, rewriter),
-            _slice(updates, place, begin, rows, rewriter),
-        ]
+    def scatter(state: Value, indices: Value, updates: Value, rewriter: Rewriter) -> Value:
         regions = []
         for region in op.regions:
             args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in region.args]
             regions.append(Block(args, clone_ops(region, dict(zip(region.args, args, strict=True)))))
+        operands = (state, indices, updates)
         return rewriter.emit("scatter", operands, state.shape, state.dtype, dict(op.attrs), regions)
 
-    return _loop(state, indices.shape[axis], rows, part, rewriter)
+    def trip(number: Value, state: Value, rewriter: Rewriter) -> Value:
+        at, by = _row(pieces, axis, number, rewriter), _row(changes, place, number, rewriter)
+        return scatter(state, at, by, rewriter)
+
+    done = _loop(state, trips, trip, rewriter)
+    if not rest:
+        return done
+    at, by = (_slice(v, d, trips * rows, rest, rewriter) for v, d in ((indices, axis), (updates, place)))
+    return scatter(done, at, by, rewriter)
 
 
 def _choose(
@@ -88,40 +109,40 @@ def _choose(
     return (axis, batch[dims.index(axis)], part) if 1 <= part < extent else None
 
 
-def _loop(state: Value, extent: int, rows: int, part: Callable[..., Value], rewriter: Rewriter) -> Value:
-    """`state` after parts of `rows` of the `extent` indices, and a last one with the rest."""
-    trips = extent // rows
+def _loop(state: Value, trips: int, trip: Callable[..., Value], rewriter: Rewriter) -> Value:
+    """`state` after `trips` trips; a trip gets its number, the state, and its rewriter."""
     start = (rewriter.full((), "s32", 0), state)
     args = [Value(v.shape, v.dtype, None, i) for i, v in enumerate(start)]
     body = Rewriter()
     body.location = rewriter.location
-    updated = part(args[0], rows, args[1], body)
-    following = body.elementwise("add", args[0], body.full((), "s32", rows))
+    updated = trip(args[0], args[1], body)
+    following = body.elementwise("add", args[0], body.full((), "s32", 1))
     body.ops.append(Op("return", [following, updated], [], None, (), rewriter.location))
     types = [(v.shape, v.dtype) for v in args]
     loop = Op("ipu.repeat", list(start), types, {"count": trips}, (Block(args, body.ops),), rewriter.location)
     rewriter.ops.append(loop)
-    rest = extent - trips * rows
-    return part(trips * rows, rest, loop.results[1], rewriter) if rest else loop.results[1]
+    return loop.results[1]
 
 
 def _with(shape: Shape, axis: int, rows: int) -> Shape:
     return (*shape[:axis], rows, *shape[axis + 1 :])
 
 
-def _slice(value: Value, axis: int, begin: Value | int, rows: int, rewriter: Rewriter) -> Value:
+def _slice(value: Value, axis: int, begin: int, rows: int, rewriter: Rewriter) -> Value:
     shape = _with(value.shape, axis, rows)
-    if isinstance(begin, int):
-        first = _with((0,) * len(shape), axis, begin)
-        return rewriter.slice(value, first, tuple(b + n for b, n in zip(first, shape, strict=True)))
-    zero = rewriter.full((), "s32", 0)
-    begins = [begin if d == axis else zero for d in range(len(shape))]
-    return rewriter.emit("dynamic_slice", (value, *begins), shape, value.dtype, {"slice_sizes": shape})
+    first = _with((0,) * len(shape), axis, begin)
+    return rewriter.slice(value, first, tuple(b + n for b, n in zip(first, shape, strict=True)))
 
 
-def _write(state: Value, rows: Value, axis: int, begin: Value | int, rewriter: Rewriter) -> Value:
-    if isinstance(begin, int):
-        return rewriter.update_slice(state, rows, _with((0,) * len(state.shape), axis, begin))
-    zero = rewriter.full((), "s32", 0)
-    begins = [begin if d == axis else zero for d in range(len(state.shape))]
-    return rewriter.emit("dynamic_update_slice", (state, rows, *begins), state.shape, state.dtype)
+def _split(value: Value, axis: int, trips: int, rows: int, rewriter: Rewriter) -> Value:
+    """A view of the first trips * rows elements of dimension `axis`, which becomes two: trips and rows."""
+    first = _slice(value, axis, 0, trips * rows, rewriter)
+    return rewriter.reshape(first, (*value.shape[:axis], trips, rows, *value.shape[axis + 1 :]))
+
+
+def _row(value: Value, axis: int, number: Value, rewriter: Rewriter) -> Value:
+    """Element `number` of dimension `axis`, which the result does not have."""
+    shape, zero = _with(value.shape, axis, 1), rewriter.full((), "s32", 0)
+    begins = [number if d == axis else zero for d in range(len(shape))]
+    row = rewriter.emit("dynamic_slice", (value, *begins), shape, value.dtype, {"slice_sizes": shape})
+    return rewriter.reshape(row, (*shape[:axis], *shape[axis + 1 :]))
