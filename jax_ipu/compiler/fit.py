@@ -89,6 +89,7 @@ def compile_to_fit(
     if built is not None:
         return built
     failures: list[NoFit] = []
+    start: tuple[Options, MappedProgram, Need] | None = None  # of the next attempt
     while True:
         try:
             streamed = compiler.streamed(mapped, settings)
@@ -102,6 +103,10 @@ def compile_to_fit(
         except _ipu.OutOfMemory as error:
             failures.append(NoFit(error, need := Need.of(error, target), mapped.module, mapped.signature))
             outline_only = _is_hopeless(error, target) or lacks_code(error, target)
+        # A mapping or plans that take more memory are given up again.
+        if start is None or settings.outline != start[0].outline or need.total < start[2].total:
+            start = settings, mapped, need
+        settings, mapped, need = start
         following = _next_attempt(program, change, mapped, settings, target, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.

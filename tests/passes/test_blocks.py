@@ -294,3 +294,25 @@ def test_memory_and_cycles_of_many_rows(name):
     assert many.fullest_tile_bytes < many.tile_memory_bytes / 2
     for n, estimate in ((3000, many), (10_000, more)):
         assert estimate.cycles / n**2 < 1.5 * few.cycles / 1000**2
+
+
+def looked_up(scores, labels):
+    """The mean of -log softmax of the scores at the labels."""
+    found = jnp.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
+    return jnp.mean(jax.nn.logsumexp(scores, axis=1) - found)
+
+
+def one_hot(scores, labels):
+    """The same, as a sum over all classes."""
+    return -jnp.mean(jnp.sum(jax.nn.log_softmax(scores) * jax.nn.one_hot(labels, scores.shape[1]), axis=1))
+
+
+@pytest.mark.parametrize("loss", [looked_up, one_hot])
+@pytest.mark.parametrize("tokens", [2048, 4096])
+def test_gradients_of_a_loss_over_many_classes_fit(tokens, loss):
+    """The scores take 45 % and 90 % of an IPU, the weights and their gradient half of what the smaller ones do."""
+    shapes = (((tokens, 768), np.float32), ((768, 50_257), np.float32), ((tokens,), np.int32))
+    gradients = jax.grad(lambda x, w, labels: loss(x @ w, labels), (0, 1))
+    options = {"ipu_advice_seconds": 0.0}
+    arguments = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
+    assert jax_ipu.estimate(gradients, *arguments, compiler_options=options).fits
