@@ -80,19 +80,24 @@ PlannedCodelet generateSort(const Expression& comparator, bool positions) {
   return codelet;
 }
 
-// Makes of each row its half of the elements of two rows, which have positions as their last operand.
-PlannedCodelet generateMerge(const Expression& comparator) {
-  const std::size_t n = comparator.inputs.size() / 2;
+// Makes of each row its half of the elements of two rows. `positions`: the last operand, which orders
+// elements that compare as equal; without it those are alike.
+PlannedCodelet generateMerge(const Expression& comparator, bool positions) {
+  const std::size_t n = comparator.inputs.size() / 2, count = n + (positions ? 1 : 0);
   PlannedCodelet codelet;
   std::string fields;
-  for (std::size_t i = 0; i <= n; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     const std::string k = std::to_string(i), type = i < n ? typeOf(comparator.inputs[2 * i]) : "unsigned";
     fields += "  Update<" + type + "> out" + k + ";\n  In<" + type + "> other" + k + ";\n";
     codelet.writes.push_back("out" + k);
   }
-  codelet.reads.assign(n + 1, "");
-  for (std::size_t i = 0; i <= n; ++i) codelet.reads.push_back("other" + std::to_string(i));
+  codelet.reads.assign(count, "");
+  for (std::size_t i = 0; i < count; ++i) codelet.reads.push_back("other" + std::to_string(i));
   const std::string last = std::to_string(n);
+  const std::string ties =
+      positions ? "    if (result) return true;\n    Less::apply(" + compared(n, "other", "b", "out", "a") +
+                      ");\n    return !result && out" + last + "[a] < other" + last + "[b];\n"
+                : "    return result;\n";
   codelet.vertexClass = generateClass(
       kSortCodelets, "SortMerge", generateFunction(comparator, "Less"),
       fields + "  unsigned others;\n  bool keepsFirst;\n" + kRows +
@@ -100,12 +105,11 @@ PlannedCodelet generateMerge(const Expression& comparator) {
           "      if (keepsFirst) keepFirst(*this, row, length, other, others);\n"
           "      else keepLast(*this, row, length, other, others);\n    }\n    return true;\n  }\n"
           "  bool ownFirst(unsigned a, unsigned b) {\n    bool result;\n    Less::apply(" +
-          compared(n, "out", "a", "other", "b") + ");\n    if (result) return true;\n    Less::apply(" +
-          compared(n, "other", "b", "out", "a") + ");\n    return !result && out" + last + "[a] < other" +
-          last + "[b];\n  }\n  void move(unsigned to, unsigned from) {\n" +
-          forEach(n + 1, "    out#[to] = out#[from];\n") +
+          compared(n, "out", "a", "other", "b") + ");\n" + ties +
+          "  }\n  void move(unsigned to, unsigned from) {\n" +
+          forEach(count, "    out#[to] = out#[from];\n") +
           "  }\n  void take(unsigned to, unsigned from) {\n" +
-          forEach(n + 1, "    out#[to] = other#[from];\n") + "  }\n",
+          forEach(count, "    out#[to] = other#[from];\n") + "  }\n",
       &codelet.source);
   return codelet;
 }
@@ -151,8 +155,9 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
     const bool positions = group.writes.size() > operands.size();
     if (isTemporary(group.reads[0]) && !isTemporary(group.writes[0]))
       return generateStore(comparator, positions);
-    PlannedCodelet codelet = sorts ? generateSort(comparator, positions) : generateMerge(comparator);
-    codelet.set = [=, n = operands.size()](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+    PlannedCodelet codelet =
+        sorts ? generateSort(comparator, positions) : generateMerge(comparator, positions);
+    codelet.set = [=, n = group.writes.size()](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
       const Region& own = v.writes[0];
       std::size_t step = 1;
       for (std::size_t d = dimension + 1; d < own.begin.size(); ++d) step *= own.extent(d);
@@ -160,7 +165,7 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
       g.setInitialValue(ref["step"], static_cast<unsigned>(step));
       if (sorts && positions) g.setInitialValue(ref["first"], static_cast<unsigned>(own.begin[dimension]));
       if (sorts) return;
-      const Region& other = v.reads[n + 1];
+      const Region& other = v.reads[n];
       g.setInitialValue(ref["others"], static_cast<unsigned>(other.extent(dimension)));
       g.setInitialValue(ref["keepsFirst"], own.begin[dimension] < other.begin[dimension]);
     };

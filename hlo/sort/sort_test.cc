@@ -53,7 +53,7 @@ Expression LessByLowBits() {
 
 // Elements of the first operand between -largest and largest, or any bits. Returns the number of supersteps.
 std::size_t CheckSort(const Case& c, const std::vector<DType>& types, const Expression& comparator,
-                      int largest) {
+                      int largest, bool positions = false) {
   Graph graph(poplar::Target::createIPUTarget(1, c.tiles, "ipu2"));
   std::vector<Tensor> operands;
   std::vector<Bytes> bytes;
@@ -66,7 +66,8 @@ std::size_t CheckSort(const Case& c, const std::vector<DType>& types, const Expr
     for (unsigned char& b : bytes.back()) b &= 1;
   }
   Sequence prog;
-  const std::vector<Tensor> out = hlo::sort(graph, operands, c.dimension, comparator, prog, "sort");
+  const auto sort = positions ? hlo::sortWithPositions : hlo::sort;
+  const std::vector<Tensor> out = sort(graph, operands, c.dimension, comparator, prog, "sort");
   ExpansionCheck check(graph, prog, operands, out);
   const std::size_t supersteps = check.Supersteps();
   check.SameVertices(supersteps > 1);
@@ -115,6 +116,13 @@ TEST(OperandsOfEveryTypeMoveAlong) {
 TEST(EqualElementsKeepTheirOrder) {
   for (const Case& c : {kWhole[3], kWhole[6], kChunks[1], kChunks[3]})
     CheckSort(c, {DType::kS32}, LessByLowBits(), 1000);
+}
+
+TEST(PositionsAreAResult) {
+  for (const Case& c : {kWhole[1], kWhole[3], kChunks[0], kChunks[3]}) {
+    CheckSort(c, {DType::kF32, DType::kS16}, Less({DType::kF32, DType::kS16}), 9, true);
+    CheckSort(c, {DType::kS32}, LessByLowBits(), 1000, true);
+  }
 }
 
 TEST(KeysWithoutArithmeticAreRefused) {

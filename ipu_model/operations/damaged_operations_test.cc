@@ -98,6 +98,7 @@ class Corpus {
       poplin::matMulGrouped(g, F32(g, {2, 3, 4}), F32(g, {2, 4, 5}), s, poplar::FLOAT);
     });
     Add([&](Graph& g, Sequence& s) { hlo::sort(g, {F32(g, {4, 6})}, 1, less, s); });
+    Add([&](Graph& g, Sequence& s) { hlo::sortWithPositions(g, {F32(g, {4, 6})}, 1, less, s); });
     Add([&](Graph& g, Sequence& s) { hlo::topK(g, F32(g, {4, 6}), 2, s); });
     Add([&](Graph& g, Sequence& s) {
       const Tensor state = Variable(g, poplar::UNSIGNED_LONGLONG, {2});

@@ -79,7 +79,7 @@ _LARGE_TABLE = 1 << 20
 # Likewise: smaller states are mapped as a slice demands.
 _LARGE_STATE = 1 << 18
 # Ops that go over all elements.
-PASSES = frozenset(("ipu.map", "reduce", "reduce_window", "concatenate", "pad", "sort"))
+PASSES = frozenset(("ipu.map", "reduce", "reduce_window", "concatenate", "pad", "sort", "ipu.sort_with_positions"))
 VIEWS = frozenset(("transpose", "reshape", "slice", "reverse", "broadcast_in_dim", "optimization_barrier"))
 
 

@@ -2,6 +2,8 @@
 //
 //   sort(graph, operands: list[Tensor], dim, comparator, stable, seq, name="") -> list[Tensor]
 //     comparator: inputs a_0, b_0, a_1, b_1, ..; the sort is stable also when not asked to be
+//   sort_with_positions(graph, operands, dim, comparator, seq, name="") -> list[Tensor]
+//     also the positions of the elements before, s32
 //   top_k(graph, operand, k, seq, name="", largest=True) -> (values, indices)
 //     along the last dimension, indices s32; IEEE total order, the lower position first among equals
 #include "hlo/Sort.hpp"
@@ -22,6 +24,12 @@ std::vector<Tensor> Sort(Graph& graph, const std::vector<Tensor>& operands, std:
   return hlo::sort(graph, operands, dim, comparator, sequence, name);
 }
 
+std::vector<Tensor> SortWithPositions(Graph& graph, const std::vector<Tensor>& operands, std::size_t dim,
+                                      const Expression& comparator, Sequence& sequence,
+                                      const std::string& name) {
+  return hlo::sortWithPositions(graph, operands, dim, comparator, sequence, name);
+}
+
 std::pair<Tensor, Tensor> TopK(Graph& graph, const Tensor& operand, std::size_t k, Sequence& sequence,
                                const std::string& name, bool largest) {
   return hlo::topK(graph, operand, k, sequence, largest, name);
@@ -32,6 +40,8 @@ std::pair<Tensor, Tensor> TopK(Graph& graph, const Tensor& operand, std::size_t 
 void BindSort(nb::module_& module) {
   module.def("sort", Sort, nb::arg("graph"), nb::arg("operands"), nb::arg("dim"), nb::arg("comparator"),
              nb::arg("stable"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("sort_with_positions", SortWithPositions, nb::arg("graph"), nb::arg("operands"), nb::arg("dim"),
+             nb::arg("comparator"), nb::arg("seq"), nb::arg("name") = "");
   module.def("top_k", TopK, nb::arg("graph"), nb::arg("operand"), nb::arg("k"), nb::arg("seq"),
              nb::arg("name") = "", nb::arg("largest") = true);
 }

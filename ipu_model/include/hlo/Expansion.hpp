@@ -163,9 +163,10 @@ class Expansions {
                                 poplar::program::Sequence& prog,
                                 const poplar::DebugContext& debugContext) const = 0;
 
-  // Temporaries have the operands, then the positions of their elements before the sort (u32), in sorted
-  // chunks. Vertices then merge the chunk that they write with the other that they read. `out` may have one
-  // tensor more (s32), for the positions; each may have the first elements of the rows only.
+  // Temporaries have the operands in sorted chunks, then the positions of their elements before the sort
+  // (u32), unless elements that compare as equal are alike. Vertices then merge the chunk that they write
+  // with the other that they read. `out` may have one tensor more (s32), for the positions; each may have the
+  // first elements of the rows only.
   virtual void sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands, std::size_t dimension,
                     const Expression& comparator, const std::vector<poplar::Tensor>& out, const Plan& plan,
                     poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;

@@ -19,6 +19,13 @@ std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar:
                                  poplar::program::Sequence& prog,
                                  const poplar::DebugContext& debugContext = {});
 
+// As sort. The last result has the positions of the elements along `dimension` before the sort (s32).
+std::vector<poplar::Tensor> sortWithPositions(poplar::Graph& graph,
+                                              const std::vector<poplar::Tensor>& operands,
+                                              std::size_t dimension, const Expression& comparator,
+                                              poplar::program::Sequence& prog,
+                                              const poplar::DebugContext& debugContext = {});
+
 // The k largest (smallest) along the last dimension in the IEEE total order, largest (smallest) first, and
 // their positions (s32); among equals the lower position comes first.
 std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const poplar::Tensor& operand,

@@ -70,7 +70,8 @@ class Layers {
 struct Chunked {
   std::size_t dim = 0;
   Grid grid;
-  std::vector<OperandRef> sorted;            // where the operands are sorted, and the positions
+  std::vector<OperandRef> sorted;  // where the operands are sorted, and the positions if any
+  bool positions = true;
   std::shared_ptr<const SortKernel> kernel;  // over the operands and the position
 
   std::int64_t ChunkOf(const Box& box) const { return box.begin[dim] / grid.grain[dim]; }
@@ -118,20 +119,13 @@ void AddPairs(const Chunked& shared, const Stage& stage, const std::vector<Verte
 
 VertexGroup FirstSort(const std::shared_ptr<const Chunked>& shared, std::vector<Vertex> vertices) {
   VertexGroup group = MakeVertexGroup("popops::SortChunk", std::move(vertices), 1000, kSortVertexBytes);
-  for (unsigned i = 0; i + 1 < shared->sorted.size(); ++i)
-    group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
+  const std::size_t operands = shared->sorted.size() - (shared->positions ? 1 : 0);
+  for (unsigned i = 0; i < operands; ++i) group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
   for (const OperandRef& sorted : shared->sorted) group.writes.push_back({sorted, Same});
   group.compute = [shared](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                            const std::vector<HostTensor>& writes) {
     std::vector<HostTensor> in = reads;
-    // A position per element of the row, broadcast over the rows.
-    HostTensor position = writes.back();
-    const std::int64_t n = position.shape[shared->dim];
-    std::uint32_t* values = host.scratch.Allocate<std::uint32_t>(static_cast<std::size_t>(n));
-    std::iota(values, values + n, static_cast<std::uint32_t>(box.begin[shared->dim]));
-    position.data = values;
-    for (int d = 0; d < position.rank; ++d) position.strides[d] = d == static_cast<int>(shared->dim) ? 1 : 0;
-    in.push_back(position);
+    if (shared->positions) AddPositions(host, shared->dim, box.begin[shared->dim], &in);
     shared->kernel->Run(host, static_cast<int>(shared->dim), in, writes);
   };
   group.cycles = [shared](const TargetModel& target, const Box& box) {
@@ -181,11 +175,11 @@ VertexGroup Merge(const std::shared_ptr<const Chunked>& shared, const Stage& sta
 
 }  // namespace
 
-Grid SortGrid(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
-              unsigned num_tiles, const TargetModel& target) {
+Grid SortGrid(const Shape& shape, std::size_t dim, const SortedElement& element, unsigned num_tiles,
+              const TargetModel& target) {
   const std::int64_t n = shape[dim];
   const std::int64_t rows = std::max<std::int64_t>(1, n > 0 ? NumElements(shape) / n : 1);
-  const std::int64_t chunks = ChooseSortChunks(target, n, rows, operands, element_bytes, num_tiles).parts;
+  const std::int64_t chunks = ChooseSortChunks(target, n, rows, element, num_tiles).parts;
   Grid grid;
   grid.shape = shape;
   grid.num_tiles = num_tiles;
@@ -196,7 +190,7 @@ Grid SortGrid(const Shape& shape, std::size_t dim, std::size_t operands, std::in
   // Rows beyond one for each tile are parts of their own where a tile cannot exchange all of its rows at
   // once.
   const std::int64_t together =
-      std::max<std::int64_t>(1, LongestChunk(element_bytes, target.bytes_per_tile) / grid.grain[dim]);
+      std::max<std::int64_t>(1, LongestChunk(element, target.bytes_per_tile) / grid.grain[dim]);
   const std::int64_t least = CeilDivide(rows, together);
   std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / grid.parts[dim]);
   const bool more_than_tiles = least > tiles;
@@ -218,13 +212,25 @@ bool LieAs(const std::vector<View>& views, const Grid& grid, const DeviceContext
   });
 }
 
+void AddPositions(HostContext& context, std::size_t dim, std::int64_t first, std::vector<HostTensor>* in) {
+  HostTensor position = in->front();
+  const std::int64_t n = position.shape[dim];
+  std::uint32_t* values = context.scratch.Allocate<std::uint32_t>(static_cast<std::size_t>(n));
+  std::iota(values, values + n, static_cast<std::uint32_t>(first));
+  position.data = values;
+  position.type = DType::kU32;
+  for (int d = 0; d < position.rank; ++d) position.strides[d] = d == static_cast<int>(dim) ? 1 : 0;
+  in->push_back(position);
+}
+
 void PlanChunkedSort(const Grid& grid, std::size_t dim, const Expression& comparator,
-                     const std::vector<OperandRef>& sorted, TilePlan* plan) {
+                     const std::vector<OperandRef>& sorted, bool positions, TilePlan* plan) {
   auto shared = std::make_shared<Chunked>();
   shared->dim = dim;
   shared->grid = grid;
   shared->sorted = sorted;
-  shared->kernel = std::make_shared<const SortKernel>(comparator, true);
+  shared->positions = positions;
+  shared->kernel = std::make_shared<const SortKernel>(comparator, positions);
   const std::vector<Vertex> vertices = grid.Vertices();
   std::vector<std::vector<Vertex>> layers;
   const auto add = [&layers](std::size_t layer, const Vertex& vertex) {

@@ -10,6 +10,7 @@
 #include "core/operation.h"
 #include "core/target_model.h"
 #include "hlo/Expression.hpp"
+#include "operations/sort/row_parts.h"
 
 namespace ipu_model {
 
@@ -17,16 +18,19 @@ inline constexpr std::uint64_t kSortVertexBytes = 40;  // pointers, lengths and 
 
 // Returns the grid for sorting: rows are spread, the sort dimension is cut into parts of equal length
 // (the last may be shorter).
-Grid SortGrid(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
-              unsigned num_tiles, const TargetModel& target);
+Grid SortGrid(const Shape& shape, std::size_t dim, const SortedElement& element, unsigned num_tiles,
+              const TargetModel& target);
 
 // Whether all of these lie as `grid` says, so that chunks need no memory beside them.
 bool LieAs(const std::vector<View>& views, const Grid& grid, const DeviceContext& context);
 
 // Adds the supersteps that sort the inputs, cut as `grid` says, into `sorted`: a tensor with that
-// grid for each input, and at last one for the positions before the sort (u32 or s32).
+// grid for each input, and at last, with `positions`, one for the positions before the sort (u32 or s32).
 void PlanChunkedSort(const Grid& grid, std::size_t dim, const Expression& comparator,
-                     const std::vector<OperandRef>& sorted, TilePlan* plan);
+                     const std::vector<OperandRef>& sorted, bool positions, TilePlan* plan);
+
+// Adds the position along `dim` of each element as another operand, behind `in`; `first`: of the first.
+void AddPositions(HostContext& context, std::size_t dim, std::int64_t first, std::vector<HostTensor>* in);
 
 // Returns the vertices that copy boxes of the first `operands` temporaries to the outputs.
 VertexGroup StoreSorted(const std::vector<Vertex>& vertices, unsigned operands);

@@ -21,14 +21,16 @@ std::int64_t NumStages(std::int64_t chunks) {
 
 // Cycles of `rows` rows of n elements on each tile, in `chunks` chunks.
 double CyclesInChunks(const TargetModel& target, std::int64_t n, std::int64_t rows, std::int64_t chunks,
-                      std::size_t operands, std::int64_t element_bytes) {
-  if (chunks == 1) return static_cast<double>(rows) * static_cast<double>(SortCycles(target, n, operands));
+                      const SortedElement& element) {
+  if (chunks == 1)
+    return static_cast<double>(rows) * static_cast<double>(SortCycles(target, n, element.operands));
+  const std::size_t operands = element.OperandsInChunks();
   const std::int64_t length = CeilDivide(n, chunks);
   const double exchanged =
-      static_cast<double>(rows * length * (element_bytes + 4)) / target.exchange_bytes_per_cycle;
-  return static_cast<double>(rows) * static_cast<double>(SortCycles(target, length, operands + 1)) +
+      static_cast<double>(rows * length * element.BytesInChunks()) / target.exchange_bytes_per_cycle;
+  return static_cast<double>(rows) * static_cast<double>(SortCycles(target, length, operands)) +
          static_cast<double>(NumStages(chunks)) *
-             (static_cast<double>(MergeCycles(target, rows * length, operands + 1)) + exchanged +
+             (static_cast<double>(MergeCycles(target, rows * length, operands)) + exchanged +
               target.sync_cycles);
 }
 
@@ -50,19 +52,18 @@ double CyclesInParts(const TargetModel& target, std::int64_t n, std::int64_t k, 
 
 }  // namespace
 
-std::int64_t LongestChunk(std::int64_t element_bytes, std::int64_t bytes_per_tile) {
-  constexpr std::int64_t kPositionBytes = 4;
-  return std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / (2 * (element_bytes + kPositionBytes)));
+std::int64_t LongestChunk(const SortedElement& element, std::int64_t bytes_per_tile) {
+  return std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / (2 * element.BytesInChunks()));
 }
 
-RowParts ChooseSortChunks(const TargetModel& target, std::int64_t n, std::int64_t rows, std::size_t operands,
-                          std::int64_t element_bytes, unsigned num_tiles) {
+RowParts ChooseSortChunks(const TargetModel& target, std::int64_t n, std::int64_t rows,
+                          const SortedElement& element, unsigned num_tiles) {
   const std::int64_t least =
-      std::max<std::int64_t>(1, CeilDivide(n, LongestChunk(element_bytes, target.bytes_per_tile)));
+      std::max<std::int64_t>(1, CeilDivide(n, LongestChunk(element, target.bytes_per_tile)));
   const std::int64_t most = std::max<std::int64_t>(least, std::min<std::int64_t>(num_tiles / rows, n / 2));
   const auto cycles_of = [&](std::int64_t chunks) {
     const std::int64_t rows_of_tile = CeilDivide(rows * chunks, static_cast<std::int64_t>(num_tiles));
-    return CyclesInChunks(target, n, rows_of_tile, chunks, operands, element_bytes);
+    return CyclesInChunks(target, n, rows_of_tile, chunks, element);
   };
   RowParts best = {least, cycles_of(least)};
   // Two or three chunks gain too little for their stages.
@@ -121,7 +122,7 @@ bool TopKSorts(const TargetModel& target, std::int64_t n, std::int64_t k, std::i
   const std::int64_t held = CeilDivide(rows, static_cast<std::int64_t>(num_tiles)) * CandidateBytes(k, type);
   const std::int64_t bytes =
       held + std::max(parts.parts > 1 ? 2 * CandidateBytes(k, type) : 0, CeilDivide(n, parts.parts) * size);
-  const RowParts chunks = ChooseSortChunks(target, n, rows, 2, size + position, num_tiles);
+  const RowParts chunks = ChooseSortChunks(target, n, rows, {2, size + position}, num_tiles);
   // The stages of a sort take code, and time to compile.
   constexpr double kLeastSaved = 2000;
   return chunks.parts > 1 &&

@@ -17,13 +17,23 @@ struct RowParts {
   double cycles = 0;
 };
 
-// Elements of the longest chunk that a superstep of a sort may bring a tile, with their positions.
-std::int64_t LongestChunk(std::int64_t element_bytes, std::int64_t bytes_per_tile);
+// What is sorted together: operands, of `bytes` an element of all, and in chunks their positions (u32),
+// unless elements that compare as equal are alike.
+struct SortedElement {
+  std::size_t operands = 1;
+  std::int64_t bytes = 0;
+  bool positions = true;
 
-// The chunks of `rows` rows of n elements with the fewest cycles of a sort of `operands` operands, which have
-// `element_bytes` together.
-RowParts ChooseSortChunks(const TargetModel& target, std::int64_t n, std::int64_t rows, std::size_t operands,
-                          std::int64_t element_bytes, unsigned num_tiles);
+  std::size_t OperandsInChunks() const { return operands + (positions ? 1 : 0); }
+  std::int64_t BytesInChunks() const { return bytes + (positions ? 4 : 0); }
+};
+
+// Elements of the longest chunk that a superstep of a sort may bring a tile.
+std::int64_t LongestChunk(const SortedElement& element, std::int64_t bytes_per_tile);
+
+// The chunks of `rows` rows of n elements with the fewest cycles of a sort.
+RowParts ChooseSortChunks(const TargetModel& target, std::int64_t n, std::int64_t rows,
+                          const SortedElement& element, unsigned num_tiles);
 
 // Numbers of candidates that one vertex of top-k merges, by stage, so that a row of `parts` is left with one.
 // A vertex merges about as many as the next one, within the memory for its operands.

@@ -1,7 +1,9 @@
 // Sort. Rows that fit are sorted whole, on one tile each. Longer rows are cut into chunks.
 #include "kernels/sort/sort.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
+#include "kernels/sort/sort_key.h"
 #include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/sort/chunked_sort.h"
@@ -22,19 +25,32 @@
 namespace ipu_model {
 namespace {
 
-// inputs: operands; outputs: the sorted operands.
+// Whether elements that compare as equal have equal bits, so that their order is no matter.
+bool EqualsAreAlike(const Expression& comparator) {
+  const std::optional<std::vector<SortKey>> keys = RecogniseKeys(comparator);
+  if (!keys) return false;
+  std::vector<bool> compared(comparator.inputs.size() / 2, false);
+  for (const SortKey& key : *keys) {
+    if (!key.lossy() && key.part == SortKey::Part::kWhole)
+      compared[static_cast<std::size_t>(key.operand)] = true;
+  }
+  return std::all_of(compared.begin(), compared.end(), [](bool all) { return all; });
+}
+
+// inputs: operands; outputs: the sorted operands, and possibly the positions of their elements before (s32).
 class SortOperation : public Operation, public Expandable {
  public:
   SortOperation(std::size_t dim, Expression comparator)
       : dim_(dim),
         comparator_(std::move(comparator)),
+        alike_(EqualsAreAlike(comparator_)),
         kernel_(std::make_shared<const SortKernel>(comparator_)) {}
 
   std::string_view kind() const override { return "popops::sort"; }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     const std::size_t n = inputs.size();
-    if (n == 0 || outputs.size() != n || dim_ >= inputs[0].shape.size() || !SameShapes(inputs, 0, n) ||
-        comparator_.inputs.size() != 2 * n || comparator_.outputs.size() != 1 ||
+    if (n == 0 || outputs.size() < n || outputs.size() > n + 1 || dim_ >= inputs[0].shape.size() ||
+        !SameShapes(inputs, 0, n) || comparator_.inputs.size() != 2 * n || comparator_.outputs.size() != 1 ||
         comparator_.TypeOf(comparator_.outputs[0]) != DType::kPred)
       return false;
     for (std::size_t i = 0; i < n; ++i) {
@@ -42,7 +58,7 @@ class SortOperation : public Operation, public Expandable {
           comparator_.inputs[2 * i] != inputs[i].type || comparator_.inputs[2 * i + 1] != inputs[i].type)
         return false;
     }
-    return true;
+    return !positions() || (outputs[n].shape == inputs[0].shape && outputs[n].type == DType::kS32);
   }
   void Write(Writer& writer) const override {
     writer.Write(dim_);
@@ -51,13 +67,13 @@ class SortOperation : public Operation, public Expandable {
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
-    kernel_->Run(context, static_cast<int>(dim_), in, out);
+    RunRows(context, *kernel_, dim_, in, out);
   }
 
   Grid MakeGrid(unsigned num_tiles, const TargetModel& target) const {
     std::int64_t bytes = 0;
     for (const View& view : inputs) bytes += static_cast<std::int64_t>(SizeOf(view.type));
-    return SortGrid(inputs[0].shape, dim_, inputs.size(), bytes, num_tiles, target);
+    return SortGrid(inputs[0].shape, dim_, {inputs.size(), bytes, positions() || !alike_}, num_tiles, target);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
@@ -72,16 +88,28 @@ class SortOperation : public Operation, public Expandable {
   }
 
  private:
+  bool positions() const { return outputs.size() > inputs.size(); }
+
+  // Sorts whole rows.
+  static void RunRows(HostContext& context, const SortKernel& kernel, std::size_t dim,
+                      std::vector<HostTensor> in, const std::vector<HostTensor>& out) {
+    if (out.size() > in.size()) AddPositions(context, dim, 0, &in);
+    kernel.Run(context, static_cast<int>(dim), in, out);
+  }
+
   TilePlan PlanWhole(const Grid& grid) const {
     VertexGroup group = MakeVertexGroup("popops::Sort", grid.Vertices(), 900, kSortVertexBytes);
     for (unsigned i = 0; i < inputs.size(); ++i) {
       group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
-      group.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
     }
-    group.compute = [dim = static_cast<int>(dim_), kernel = kernel_](
-                        HostContext& host, const Box&, const std::vector<HostTensor>& reads,
-                        const std::vector<HostTensor>& writes) { kernel->Run(host, dim, reads, writes); };
-    group.cycles = [dim = dim_, operands = inputs.size()](const TargetModel& target, const Box& box) {
+    for (unsigned i = 0; i < outputs.size(); ++i)
+      group.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
+    group.compute = [dim = dim_, kernel = kernel_](HostContext& host, const Box&,
+                                                   const std::vector<HostTensor>& reads,
+                                                   const std::vector<HostTensor>& writes) {
+      RunRows(host, *kernel, dim, reads, writes);
+    };
+    group.cycles = [dim = dim_, operands = outputs.size()](const TargetModel& target, const Box& box) {
       const std::int64_t n = box.end[dim] - box.begin[dim];
       const std::int64_t rows = n > 0 ? box.num_elements() / n : 0;
       return static_cast<std::uint64_t>(rows) * SortCycles(target, n, operands);
@@ -92,23 +120,25 @@ class SortOperation : public Operation, public Expandable {
   }
 
   TilePlan PlanChunks(const Grid& grid, bool in_results) const {
-    const unsigned n = static_cast<unsigned>(inputs.size());
+    const unsigned n = static_cast<unsigned>(outputs.size());
     TilePlan plan;
     std::vector<OperandRef> sorted;
+    const auto add_temporary = [&](DType type) {
+      sorted.push_back({OperandRef::Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size())});
+      plan.temporaries.push_back({type, grid});
+    };
     for (unsigned i = 0; i < n && in_results; ++i) sorted.push_back({OperandRef::Kind::kOutput, i});
-    for (unsigned i = 0; i < n && !in_results; ++i) {
-      sorted.push_back({OperandRef::Kind::kTemporary, i});
-      plan.temporaries.push_back({inputs[i].type, grid});
-    }
-    sorted.push_back({OperandRef::Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size())});
-    plan.temporaries.push_back({DType::kU32, grid});  // positions before the sort
-    PlanChunkedSort(grid, dim_, comparator_, sorted, &plan);
+    for (unsigned i = 0; i < n && !in_results; ++i)
+      add_temporary(i < inputs.size() ? inputs[i].type : DType::kU32);
+    if (!positions() && !alike_) add_temporary(DType::kU32);
+    PlanChunkedSort(grid, dim_, comparator_, sorted, positions() || !alike_, &plan);
     if (!in_results) plan.supersteps.push_back({{StoreSorted(grid.Vertices(), n)}});
     return plan;
   }
 
   std::size_t dim_;
   Expression comparator_;
+  bool alike_;
   std::shared_ptr<const SortKernel> kernel_;
 };
 
@@ -151,10 +181,12 @@ std::unique_ptr<Operation> ReadSort(Reader& reader) {
 }  // namespace ipu_model
 
 namespace hlo {
+namespace {
 
-std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
-                                 std::size_t dimension, const ipu_model::Expression& comparator,
-                                 poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+std::vector<poplar::Tensor> addSort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                                    std::size_t dimension, const ipu_model::Expression& comparator,
+                                    bool positions, poplar::program::Sequence& prog,
+                                    const poplar::DebugContext& debugContext) {
   using namespace ipu_model;
   const std::string& name = debugContext.getPathName();
   CheckSort(operands, dimension, comparator, name);
@@ -163,15 +195,35 @@ std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar:
   for (const poplar::Tensor& operand : operands) {
     operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
   }
+  std::vector<DType> types;
+  for (const View& view : operation->inputs) types.push_back(view.type);
+  if (positions) types.push_back(DType::kS32);
+  operation->outputs.resize(types.size());
   const poplar::Target& target = graph.getTarget();
   const ipu_model::Grid grid = operation->MakeGrid(target.getNumTiles(), ModelOf(target));
   std::vector<poplar::Tensor> results;
-  for (const View& view : operation->inputs) {
-    results.push_back(NewTensor(graph, view.type, view.shape, Mapping(grid), name));
-    results.back().asView(&operation->outputs.emplace_back());
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    results.push_back(NewTensor(graph, types[i], operation->inputs[0].shape, Mapping(grid), name));
+    results.back().asView(&operation->outputs[i]);
   }
   AddOperation(prog, std::move(operation));
   return results;
+}
+
+}  // namespace
+
+std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                                 std::size_t dimension, const ipu_model::Expression& comparator,
+                                 poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  return addSort(graph, operands, dimension, comparator, false, prog, debugContext);
+}
+
+std::vector<poplar::Tensor> sortWithPositions(poplar::Graph& graph,
+                                              const std::vector<poplar::Tensor>& operands,
+                                              std::size_t dimension, const ipu_model::Expression& comparator,
+                                              poplar::program::Sequence& prog,
+                                              const poplar::DebugContext& debugContext) {
+  return addSort(graph, operands, dimension, comparator, true, prog, debugContext);
 }
 
 }  // namespace hlo

@@ -277,9 +277,23 @@ std::vector<Bytes> Reference(const std::vector<DType>& types, const std::vector<
   return out;
 }
 
+// The index along `dim` of each element, and a byte more, as RandomElements has.
+Bytes Positions(const Shape& shape, std::size_t dim) {
+  std::int64_t inner = 1;
+  for (std::size_t d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
+  const auto n = static_cast<std::size_t>(NumElements(shape));
+  Bytes bytes(n * sizeof(std::int32_t) + 1);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto position = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / inner % shape[dim]);
+    std::memcpy(&bytes[i * sizeof(position)], &position, sizeof(position));
+  }
+  return bytes;
+}
+
 // Returns the largest number of supersteps.
 std::size_t CheckSorts(const std::vector<DType>& types, int keys, const Shape& shape, std::size_t dim,
-                       unsigned tiles, unsigned bytes_per_tile, std::mt19937& random, bool vertices = true) {
+                       unsigned tiles, unsigned bytes_per_tile, std::mt19937& random, bool vertices = true,
+                       bool positions = false) {
   Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
   const Expression comparator = keys > 0    ? JaxComparator(types, keys)
                                 : keys == 0 ? ModuloComparator(types)
@@ -291,14 +305,21 @@ std::size_t CheckSorts(const std::vector<DType>& types, int keys, const Shape& s
     values.push_back(RandomElements(type, NumElements(shape), random));
   }
   Sequence prog;
-  const std::vector<Tensor> out = hlo::sort(graph, operands, dim, comparator, prog, "sort");
-  const std::vector<Bytes> expected = Reference(types, values, shape, dim, keys);
+  const std::vector<Tensor> out = positions
+                                      ? hlo::sortWithPositions(graph, operands, dim, comparator, prog, "sort")
+                                      : hlo::sort(graph, operands, dim, comparator, prog, "sort");
+  std::vector<DType> moved = types;
+  if (positions) {
+    moved.push_back(DType::kS32);
+    values.push_back(Positions(shape, dim));
+  }
+  const std::vector<Bytes> expected = Reference(moved, values, shape, dim, keys);
   std::size_t supersteps = 0;
   for (int mode = 0; mode < (vertices ? 3 : 1); ++mode) {
     PlanRunner runner(graph, mode == 2 ? bytes_per_tile : 0);
     for (std::size_t i = 0; i < operands.size(); ++i) runner.Store(operands[i], values[i].data());
     mode == 0 ? runner.RunWhole(prog) : runner.RunVertices(prog);
-    for (std::size_t i = 0; i < operands.size(); ++i) CHECK(runner.Load(out[i]) == expected[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(runner.Load(out[i]) == expected[i]);
     supersteps = std::max(supersteps, runner.supersteps());
   }
   return supersteps;
@@ -375,6 +396,10 @@ TEST(LongRowsOverManyTiles) {
   for (const std::int64_t n : {1024, 1025, 2047, 5000}) {
     CHECK(CheckSorts({DType::kF32, DType::kS32}, 1, {n}, 0, 40, 4000, random) > 5);
     CHECK(CheckSorts({DType::kS32}, 0, {n, 2}, 0, 64, 4000, random) > 5);
+    // Without positions, as equal elements are alike, and with them as a result.
+    CHECK(CheckSorts({DType::kS32}, 1, {n}, 0, 40, 4000, random) > 5);
+    CHECK(CheckSorts({DType::kF32}, 1, {n}, 0, 40, 4000, random, true, true) > 5);
+    CHECK(CheckSorts({DType::kS32, DType::kU8}, 0, {n, 2}, 0, 64, 4000, random, true, true) > 5);
   }
 }
 

@@ -75,7 +75,7 @@ Grid RowsOfResult(Grid scan, std::int64_t k) {
 }
 
 Grid RowsSorted(const Shape& shape, DType type, unsigned num_tiles, const TargetModel& target) {
-  return SortGrid(shape, shape.size() - 1, 1, static_cast<std::int64_t>(SizeOf(type)), num_tiles, target);
+  return SortGrid(shape, shape.size() - 1, {1, static_cast<std::int64_t>(SizeOf(type))}, num_tiles, target);
 }
 
 Grid ResultGrid(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
@@ -275,7 +275,7 @@ class TopKOperation : public Operation, public Expandable {
     const auto kind = in_results ? OperandRef::Kind::kOutput : OperandRef::Kind::kTemporary;
     TilePlan plan;
     if (!in_results) plan.temporaries = {{type, grid}, {DType::kU32, grid}};
-    PlanChunkedSort(grid, shape.size() - 1, Before(type, largest_), {{kind, 0}, {kind, 1}}, &plan);
+    PlanChunkedSort(grid, shape.size() - 1, Before(type, largest_), {{kind, 0}, {kind, 1}}, true, &plan);
     if (in_results) return plan;
     const Grid result =
         ResultGrid(shape, outputs[0].shape.back(), type, context.num_tiles(), context.target());

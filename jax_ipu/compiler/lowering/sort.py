@@ -30,6 +30,14 @@ def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     )
 
 
+def lower_sort_with_positions(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """As `lower_sort`; the last result has the positions of the elements before."""
+    comparator = expression_of(region_program(op.regions[0], op))
+    return _ipu.sort_with_positions(
+        context.graph, context.operands(op), op.attrs["dimension"], comparator, context.sequence, context.name(op)
+    )
+
+
 def lower_top_k(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """The k largest or smallest elements along the last dimension, and their indices."""
     name = context.name(op)
@@ -40,4 +48,4 @@ def lower_top_k(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return _ipu.top_k(context.graph, tensor, op.attrs["k"], context.sequence, name, largest)
 
 
-LOWERINGS = {"chlo.top_k": lower_top_k, "sort": lower_sort}
+LOWERINGS = {"chlo.top_k": lower_top_k, "ipu.sort_with_positions": lower_sort_with_positions, "sort": lower_sort}

@@ -1,14 +1,15 @@
 """Top-k of a row that takes much of the memory is computed in parts, where memory comes first.
 
 The k first of a part and of the parts before it are those of both together, so a loop goes over the parts with the k
-first so far. A sort of the whole row, with positions, would take three times its memory.
+first so far. A sort of the whole row, with positions, would take three times its memory. Where k is much of a step,
+both are sorted with their positions in the row; else the k first of both are found, and their positions looked up.
 """
 
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
-from jax_ipu.compiler.types import SIZE, num_elements
+from jax_ipu.compiler.types import FLOAT, SIGNED, SIZE, num_elements
 
 # Rows of this part of the memory are cut, into parts of at most a part of it. With few elements to find, parts are
 # smaller: a longer one saves little.
@@ -62,7 +63,6 @@ def _in_parts(op: Op, rewriter: Rewriter, part: int, parts: int) -> list[Value]:
     begins = (*(zero for _ in outer), trip, zero)
     piece = body.emit("dynamic_slice", (view, *begins), (*outer, 1, part), dtype, attrs)
     joined = _join(values, body.reshape(piece, (*outer, part)), body)
-    found, places = _first_of(op, joined, body)
     begin = body.elementwise("multiply", trip, body.full((), "s32", part))
     begin = body.elementwise("add", begin, body.full((), "s32", first))
     # Equal elements are in the order of their positions: those so far come first.
@@ -72,8 +72,15 @@ def _in_parts(op: Op, rewriter: Rewriter, part: int, parts: int) -> list[Value]:
         body.spread(begin, (*outer, part)),
     )
     everywhere = _join(positions, of_part, body)
+    k = op.attrs["k"]
+    if _LONG * k > k + part:
+        largest = bool(op.attrs.get("largest", True))
+        found, kept = (_first(v, k, body) for v in _sorted(joined, everywhere, largest, body))
+    else:
+        found, places = _first_of(op, joined, body)
+        kept = _take(everywhere, places, body)
     following = body.elementwise("add", trip, body.full((), "s32", 1))
-    body.ops.append(Op("return", [following, found, _take(everywhere, places, body)], [], None, (), body.location))
+    body.ops.append(Op("return", [following, found, kept], [], None, (), body.location))
     types = [(v.shape, v.dtype) for v in args]
     loop = Op("ipu.repeat", list(start), types, {"count": parts}, (Block(args, body.ops),), rewriter.location)
     rewriter.ops.append(loop)
@@ -84,6 +91,31 @@ def _first_of(op: Op, value: Value, rewriter: Rewriter) -> list[Value]:
     copy = Op(op.name, [value], [(r.shape, r.dtype) for r in op.results], dict(op.attrs), (), op.location)
     rewriter.ops.append(copy)
     return copy.results
+
+
+def _first(value: Value, k: int, rewriter: Rewriter) -> Value:
+    return rewriter.slice(value, (0,) * len(value.shape), (*value.shape[:-1], k))
+
+
+def _sorted(values: Value, positions: Value, largest: bool, rewriter: Rewriter) -> list[Value]:
+    """Both sorted by the values in the total order, equal ones by their positions."""
+    args = [Value((), v.dtype, None, i) for i, v in enumerate((values, values, positions, positions))]
+    body = Rewriter()
+    body.location = rewriter.location
+
+    def compare(direction: str, a: Value, b: Value) -> Value:
+        order = "TOTALORDER" if a.dtype in FLOAT else "SIGNED" if a.dtype in SIGNED else "UNSIGNED"
+        attrs = {"comparison_direction": direction, "compare_type": order}
+        return body.emit("compare", (a, b), (), "pred", attrs)
+
+    before = compare("GT" if largest else "LT", *args[:2])
+    tie = body.elementwise("and", compare("EQ", *args[:2]), compare("LT", *args[2:]))
+    body.ops.append(Op("return", [body.elementwise("or", before, tie)], [], None, (), body.location))
+    types = [(v.shape, v.dtype) for v in (values, positions)]
+    attrs = {"dimension": len(values.shape) - 1, "is_stable": True}
+    sort = Op("sort", (values, positions), types, attrs, (Block(args, body.ops),), rewriter.location)
+    rewriter.ops.append(sort)
+    return sort.results
 
 
 def _join(a: Value, b: Value, rewriter: Rewriter) -> Value:
