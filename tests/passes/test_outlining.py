@@ -14,6 +14,7 @@ from support.modes import MODES, close
 from support.stages import lowered
 
 LAYERS, WIDTH, ROWS = 12, 48, 24
+CONSTANT = np.arange(3, dtype=np.float32)
 
 
 def layer(weights, x):
@@ -30,6 +31,18 @@ def model(weights, x):
     return x
 
 
+def looping(weights, x):
+    """Each layer has a loop, which reads what is computed before it, a weight of the layer, and a constant."""
+    for query, key, _, _, _, _ in weights:
+        scale = jnp.tanh(x @ query).mean(0)
+
+        def body(i, s, key=key, scale=scale):
+            return s * 0.5 + jnp.tanh(s @ key) * scale + jnp.asarray(CONSTANT)[i]
+
+        x = x @ query + jax.lax.fori_loop(0, 3, body, x)
+    return x
+
+
 def train(weights, x):
     loss, gradient = jax.value_and_grad(lambda w: (model(w, x) ** 2).mean())(weights)
     return jax.tree.map(lambda w, g: w - 0.1 * g, weights, gradient), loss
@@ -43,7 +56,7 @@ def arguments(width=WIDTH, rows=ROWS, layers=LAYERS):
 
 
 def text_of(function, *args):
-    return str(jax.jit(function).trace(*args).lower(lowering_platforms=("ipu",)).compiler_ir("stablehlo")).encode()
+    return str(jax.jit(function, keep_unused=True).trace(*args).lower(lowering_platforms=("ipu",)).compiler_ir("stablehlo")).encode()
 
 
 def options(**values):
@@ -66,7 +79,7 @@ def calls_of(module):
     return [op for op in module.main.block.ops if op.name == "ipu.call"]
 
 
-@pytest.mark.parametrize(("function", "calls"), [(model, [LAYERS]), (train, [LAYERS - 1, LAYERS - 1])])
+@pytest.mark.parametrize(("function", "calls"), [(model, [LAYERS]), (looping, [LAYERS]), (train, [LAYERS - 1] * 2)])
 def test_equal_layers_become_calls_of_one_function(function, calls):
     module, outlined = compiled(function, *arguments(), outline="always")
     functions = {id(op.attrs.get("of", op)) for op in calls_of(module)}
@@ -84,9 +97,8 @@ def code_bytes(graph):
     return memory.code_bytes + memory.vertex_bytes
 
 
-@pytest.mark.parametrize("function", [model, train])
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
-def test_values(function, mode):
+def check_values(function, mode):
+    """The program with functions has the values of the CPU."""
     execution, tiles = mode
     args = arguments(16, 6)
     executable = compiler.compile(text_of(function, *args), "mlir", options(outline="always"), f"ipu2:{tiles}")
@@ -94,6 +106,12 @@ def test_values(function, mode):
     expected = jax.tree.leaves(jax.jit(function, backend="cpu")(*args))
     for a, e in zip(actual, map(np.asarray, expected), strict=True):
         close(np.frombuffer(a, np.float32).reshape(e.shape), e, rtol=1e-4)
+
+
+@pytest.mark.parametrize("function", [model, looping, train])
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+def test_values(function, mode):
+    check_values(function, mode)
 
 
 def test_layers_whose_weights_are_gathered_become_calls():
@@ -117,6 +135,17 @@ def test_layers_whose_weights_are_gathered_become_calls():
             close(np.asarray(a), np.asarray(e), rtol=1e-3)
         code[outline] = program.memory_analysis().generated_code_size_in_bytes
     assert code["always"] < code["never"]
+
+
+def test_loops_that_use_values_in_another_order():
+
+    def different(weights, x):
+        for i, (query, key, *_) in enumerate(weights):
+            first, other = (query, key) if i % 2 else (key, query)
+            x = jax.lax.fori_loop(0, 3, lambda _, s, a=first, b=other: jnp.tanh(s @ a) - s @ b, x @ query)
+        return x
+
+    check_values(different, ("tile", 8))
 
 
 def test_layers_that_differ_stay():

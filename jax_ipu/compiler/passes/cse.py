@@ -6,7 +6,7 @@ from collections.abc import Set
 from typing import Any
 
 from jax_ipu.compiler.expression import ScalarProgram
-from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect, outside_operands
 from jax_ipu.compiler.types import Literal
 
 _NEVER = frozenset(("return", "ipu.random_bits", "rng_bit_generator"))
@@ -29,16 +29,22 @@ def _key(op: Op) -> Any:
     return (op.name, operands, attrs, _region_keys(op))
 
 
-def structure_key(op: Op, ignored: Set[str] = frozenset()) -> Any:
-    """A key that is equal for ops that differ in their operands, and in the attributes `ignored`, only."""
+def structure_key(op: Op, ignored: Set[str] = frozenset(), captures: bool = False) -> Any:
+    """A key that is equal for ops that differ in their operands, and in the attributes `ignored`, only.
+
+    `captures`: the values that regions take from outside may differ, too, in the order of `outside_operands`.
+    """
     attrs = tuple((k, _hashable(v)) for k, v in op.attrs.items() if k not in ignored)
     types = tuple(tuple((v.shape, v.dtype) for v in values) for values in (op.operands, op.results))
-    return (op.name, types, attrs, _region_keys(op))
+    return (op.name, types, attrs, _region_keys(op, captures))
 
 
-def _region_keys(op: Op) -> Any:
+def _region_keys(op: Op, captures: bool = False) -> Any:
     numbers: dict[Value, int] = {}
-    return tuple(_region_key(region, numbers) for region in op.regions)
+    outside = outside_operands(op) if captures and op.regions else []
+    for value in outside:
+        numbers[value] = len(numbers)
+    return tuple(_region_key(region, numbers) for region in op.regions), tuple((v.shape, v.dtype) for v in outside)
 
 
 def _region_key(block: Block, numbers: dict[Value, int]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, has_effect, size_in_bytes
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, has_effect, outside_operands, size_in_bytes
 from jax_ipu.compiler.passes.cse import structure_key
 
 MIN_CALLS = 3
@@ -17,7 +17,7 @@ MIN_CALLS = 3
 _HEAVY = frozenset(("dot_general", "convolution"))
 # Attributes that only tell collectives apart: in a function, one is called several times.
 _NUMBER_OF_ONE = frozenset(("channel_handle",))
-_NEVER = frozenset(("while", "if", "case", "ipu.repeat", "ipu.random_bits", "rng_bit_generator", "rng"))
+_NEVER = frozenset(("while", "if", "case", "ipu.random_bits", "rng_bit_generator", "rng"))
 # Bytes of code and vertex state of an op and of a large copy, summed over all tiles of an IPU, as the IPU model reports
 # them for a training step of GPT-2. A copy on few tiles has less.
 _CODE_BYTES_OF_OP, _CODE_BYTES_OF_COPY = 250_000, 150_000
@@ -34,9 +34,10 @@ def run(module: Module) -> None:
 class _Repetition(NamedTuple):
     """Equal sequences of ops, called windows.
 
-    `operands[j][i]` says what operand i of op j is in each window: ("inside", op, result), ("constant", op, operand) or
-    ("external", number, 0). `outputs` are the results that ops outside use, as (op, result). Instead of the result of a
-    broadcast, its operand is an output: the broadcast, one of `repeated`, runs once more after each call.
+    `operands[j][i]` says what value i that op j reads (`_reads`) is in each window: ("inside", op, result),
+    ("constant", op, i) or ("external", number, 0). `outputs` are the results that ops outside use, as (op, result).
+    Instead of the result of a broadcast, its operand is an output: the broadcast, one of `repeated`, runs once more
+    after each call.
     """
 
     windows: list[list[Op]]
@@ -85,29 +86,29 @@ def _keys(ops: list[Op]) -> list[int]:
     numbers: dict[Any, int] = {}
     keys = []
     for op in ops:
-        own: Any = id(op) if _stays(op) else structure_key(op, _NUMBER_OF_ONE)
+        own: Any = id(op) if _stays(op) else structure_key(op, _NUMBER_OF_ONE, captures=True)
         keys.append(numbers.setdefault(own, len(numbers)))
     return keys
 
 
 def _stays(op: Op) -> bool:
-    if op.name in _NEVER or op.name == "ipu.call" or has_effect(op):
+    if op.name == "ipu.call" or has_effect(op):
         return True
-    known: set[Value] = set()
+    return any(inner.name in _NEVER for inner in _with_inner(op))
+
+
+def _reads(op: Op) -> list[Value]:
+    """The operands, then what the regions take from outside beside them; equal keys have as many, in this order."""
+    if not op.regions:
+        return op.operands
+    return [*op.operands, *(value for value in outside_operands(op) if value not in op.operands)]
+
+
+def _with_inner(op: Op) -> Iterator[Op]:
+    """The op and those in its regions."""
+    yield op
     for region in op.regions:
-        for inner in _walk(region, known):
-            if any(o not in known and (o.op is None or o.op.name != "constant") for o in inner.operands):
-                return True  # a region reads values of the block around it
-    return False
-
-
-def _walk(block: Block, known: set[Value]) -> Iterator[Op]:
-    known.update(block.args)
-    for op in block.ops:
-        yield op
-        known.update(op.results)
-        for region in op.regions:
-            yield from _walk(region, known)
+        yield from region.walk()
 
 
 def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
@@ -135,10 +136,9 @@ def _match(windows: list[list[Op]]) -> _Repetition | None:
     inside = [{result: (j, i) for j, op in enumerate(w) for i, result in enumerate(op.results)} for w in windows]
     slots: dict[tuple[Value, ...], int] = {}
     operands: list[list[tuple[str, int, int]]] = []
-    for j, op in enumerate(windows[0]):
+    for j in range(len(windows[0])):
         row = []
-        for i in range(len(op.operands)):
-            values = tuple(window[j].operands[i] for window in windows)
+        for i, values in enumerate(zip(*(_reads(window[j]) for window in windows), strict=True)):
             places = [inside[k].get(value) for k, value in enumerate(values)]
             constants = {v.op.attrs["value"].key() for v in values if v.op is not None and v.op.name == "constant"}
             if places[0] is not None and all(place == places[0] for place in places):
@@ -153,7 +153,7 @@ def _match(windows: list[list[Op]]) -> _Repetition | None:
     outputs = {
         inside[k][result]
         for k, window in enumerate(windows)
-        for members in [set(window)]
+        for members in [{inner for op in window for inner in _with_inner(op)}]
         for op in window
         for result in op.results
         if any(user not in members for user in result.users)
@@ -206,10 +206,16 @@ def _body(found: _Repetition) -> Block:
     args = [Value(v.shape, v.dtype, None, i) for i, v in enumerate(found.externals[0])]
     ops: list[Op] = []
     for old, row in zip(found.windows[0], found.operands, strict=True):
-        operands = []
-        for operand, (kind, a, b) in zip(old.operands, row, strict=True):
-            operands.append(ops[a].results[b] if kind == "inside" else args[a] if kind == "external" else operand)
+        reads = []
+        for value, (kind, a, b) in zip(_reads(old), row, strict=True):
+            reads.append(ops[a].results[b] if kind == "inside" else args[a] if kind == "external" else value)
+        inside = dict(zip(_reads(old), reads, strict=True))
+        for region in old.regions:
+            for inner in region.walk():
+                if any(o in inside for o in inner.operands):
+                    inner.set_operands([inside.get(o, o) for o in inner.operands])
         types = [(r.shape, r.dtype) for r in old.results]
+        operands = reads[: len(old.operands)]
         ops.append(Op(old.name, operands, types, dict(old.attrs), old.regions, old.location))
         old.regions = []
     ops.append(Op("return", [ops[j].results[i] for j, i in found.outputs], []))
