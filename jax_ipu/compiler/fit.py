@@ -103,8 +103,8 @@ def compile_to_fit(
         except _ipu.OutOfMemory as error:
             failures.append(NoFit(error, need := Need.of(error, target), mapped.module, mapped.signature))
             outline_only = _is_hopeless(error, target) or lacks_code(error, target)
-        # A mapping or plans that take more memory are given up again.
-        if start is None or settings.outline != start[0].outline or need.total < start[2].total:
+        # What takes more memory is given up again.
+        if start is None or not start[2].planned or (need.planned and need.total < start[2].total):
             start = settings, mapped, need
         settings, mapped, need = start
         following = _next_attempt(program, change, mapped, settings, target, more_frugal, need, outline_only)

@@ -179,7 +179,7 @@ MODELS = {
     "convolutions": model(
         gradient_step(lambda params, x: jnp.mean(convolutions(params, x))),
         ([spec(3, 3, 3, 8), spec(3, 3, 8, 8)], spec(16, 24, 24, 3)),
-        "ipu2:2", "tiles batch ipus", {1: 0}, (0,),
+        "ipu2:2", "tiles half batch ipus", {1: 0}, (0,),
     ),
     "language model": model(
         gradient_step(language), (transformer(512, 64, 64, 1), spec(32, 64, dtype=INT)),

@@ -7,7 +7,7 @@ import pytest
 
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.options import Options, serialize_options
-from jax_ipu.compiler.passes import recompute
+from jax_ipu.compiler.passes import blocks, recompute
 from support.modes import lower
 from support.stages import imported, mapped
 
@@ -84,7 +84,8 @@ def relus(params, x):
     return x.astype(jnp.float32).mean()
 
 
-def test_masks_of_relus_come_from_their_results():
+def test_masks_of_relus_come_from_their_results(monkeypatch):
+    monkeypatch.setattr(blocks, "_LARGE", 1.0)  # sums over blocks are rounded in another order
     rng = np.random.default_rng(0)
     params = [tuple(rng.normal(size=(2, 128, 128)).astype(np.float16) / 11) for _ in range(LAYERS)]
     x = rng.normal(size=(4096, 128)).astype(np.float16)

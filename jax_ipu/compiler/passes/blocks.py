@@ -32,9 +32,8 @@ _FRUGAL = 4
 _LARGE_PRODUCT, _LARGE_FRUGAL_PRODUCT = 1 / 2, 1 / 4
 # Values of this part of the memory are computed in each block if they are made of smaller ones alone.
 _PATTERN = 1 / 64
-# Operands and results of a loop take at most this part of its largest value; more of one with products
-# where memory comes first.
-_MOST_KEPT, _MOST_FRUGAL_PRODUCT = 1 / 2, 1
+# Operands and results of a loop take at most this part of its largest value; more where memory comes first.
+_MOST_KEPT, _MOST_FRUGAL = 1 / 2, 3 / 2
 _MAX_OPS = 256
 # Ops that make less of the results of a loop, by this factor, are computed in it.
 _SHRINKING, _SMALLER = ("reduce", "chlo.top_k"), 8
@@ -148,7 +147,7 @@ class _Finder:
         largest = max(inner, key=size_in_bytes)
         kept = {o for op in ops for o in op.operands if o.op not in ops and splat_of(o) is None}
         kept.update(r for op in sinks for r in op.results)
-        most = _MOST_FRUGAL_PRODUCT if self.frugal and products else _MOST_KEPT
+        most = _MOST_FRUGAL if self.frugal else _MOST_KEPT
         if sum(map(size_in_bytes, kept)) > size_in_bytes(largest) * most:
             return None
         best: tuple[int, _Group] | None = None
