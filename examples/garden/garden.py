@@ -97,6 +97,16 @@ def split_longest(ipus: int) -> Callable[[Any], P]:
     return split
 
 
+def gathered(options: Options) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """For split weights: what gathers those that it gets on every IPU, and what keeps values split by rows."""
+
+    def place(split: P) -> Callable[[Any], Any]:
+        sharding = NamedSharding(options.mesh, split)
+        return lambda tree: jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, sharding), tree)
+
+    return place(P()), place(P(AXIS))
+
+
 def compiler_options(precision: str) -> dict[str, Any]:
     """Of a program in float16 on IPUs: partial sums are float16, too, as in the published figures."""
     return {"ipu_partials_type": "half"} if precision == "float16" else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -62,27 +63,45 @@ def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
     }
 
 
-def logits(params: Params, tokens: Array, config: Config, recompute: bool = False) -> Array:
+class Placement(NamedTuple):
+    """What is done to weights where they are used, and to values [batch, ...] between the layers.
+
+    Where several devices hold a part of the weights and of the batch each, `weights` gathers those of one layer at a
+    time, and `rows` keeps the values divided by sequences.
+    """
+
+    weights: Callable[[Any], Any] = lambda tree: tree
+    rows: Callable[[Array], Array] = lambda x: x
+
+
+def logits(
+    params: Params, tokens: Array, config: Config, recompute: bool = False, placement: Placement | None = None
+) -> Array:
     """Returns the next token's scores after each of int[batch, length]: float32 [batch, length, vocabulary].
 
     `recompute`: the backward pass computes the values inside the layers again, in place of keeping them.
     """
+    weights, rows = placement or Placement()
     length = tokens.shape[1]
-    x = params["tokens"][tokens] + params["positions"][:length]
+    ends = weights({name: params[name] for name in ("tokens", "positions", "norm")})
+    x = rows(ends["tokens"][tokens] + ends["positions"][:length])
     mask = np.tril(np.ones((length, length), bool))
 
     def one(layer: Params, x: Array) -> Array:
+        layer = weights(layer)
         q, k, v = _queries_keys_values(layer, x, config.heads)
-        return _rest_of_layer(layer, x, _attention(q, k, v, mask))
+        return rows(_rest_of_layer(layer, x, _attention(q, k, v, mask)))
 
     for layer in params["layers"]:
         x = jax.checkpoint(one)(layer, x) if recompute else one(layer, x)
-    return _scores(params, x)
+    return rows(_scores(ends, x))
 
 
-def loss(params: Params, tokens: Array, config: Config, recompute: bool = False) -> Array:
+def loss(
+    params: Params, tokens: Array, config: Config, recompute: bool = False, placement: Placement | None = None
+) -> Array:
     """Returns the mean cross entropy of the next tokens of int[batch, length + 1], in nats; a float32 scalar."""
-    scores = logits(params, tokens[:, :-1], config, recompute)
+    scores = logits(params, tokens[:, :-1], config, recompute, placement)
     chosen = jnp.take_along_axis(scores, tokens[:, 1:, None], axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(scores, axis=-1) - chosen)
 
