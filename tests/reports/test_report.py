@@ -21,7 +21,7 @@ from jax_ipu.compiler.user_shapes import with_user_shapes
 from jax_ipu.reports import html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
-from jax_ipu.reports.insights import insights, what_helps
+from jax_ipu.reports.insights import insights, what_helps, what_was_not_tried
 from support import report_programs
 from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape, stored
 
@@ -555,16 +555,19 @@ def test_what_helps_is_a_list(made):
     found = [one for one in report.insights if one["id"] == "does not fit"]
     assert len(found) == (name in LARGE)
     if found:
-        helps = found[0]["helps"]
-        assert len(helps) == report.as_dict()["program"]["reason"].count("  * ") >= 1
-        assert all(item in report.as_dict()["program"]["reason"] for item in helps)
-        assert found[0]["action"] == "\n".join(helps)
+        reason, (helps, untried) = report.as_dict()["program"]["reason"], (found[0][key] for key in ("helps", "untried"))
+        assert len(helps) + len(untried) == reason.count("  * ") >= 1
+        assert all(item in reason.partition("\nNot tried")[0] for item in helps)
+        assert all(item in reason.partition("\nNot tried")[2] for item in untried)
+        assert found[0]["action"] == "\n".join(helps + [f"Not tried: {item}" for item in untried])
 
 
 def test_lists_of_what_helps():
     reason = "too large\n  1 KiB: x\nWhat helps:\n  * one;\n  * two\n    lines.\nNot tried:\n  * three."
-    assert what_helps(reason) == ["one", "two lines", "Not tried: three"]
-    assert what_helps("too large") == []
+    assert what_helps(reason) == ["one", "two lines"] and what_was_not_tried(reason) == ["three"]
+    assert what_helps("too large") == what_was_not_tried("too large") == []
+    nothing = "too large\nWhat helps: nothing was tried.\nNot tried:\n  * three."
+    assert what_helps(nothing) == [] and what_was_not_tried(nothing) == ["three"]
 
 
 def test_savings_are_those_of_compiled_alternatives():
