@@ -47,8 +47,8 @@ export function card(title: string, value: Child, note?: Child, error?: { text: 
 
 /** An item of advice, in which the command that tries it looks like one. */
 function remedy(item: string): HTMLElement {
-  const at = item.indexOf("jax-ipu ");
-  return h("li", null, at < 0 ? item : [item.slice(0, at), h("code", null, item.slice(at))]);
+  const [before, command, after] = item.split(/(jax-ipu .*?)(?=, w(?:ith|here) |$)/);
+  return h("li", null, before, command ? h("code", null, command) : null, after);
 }
 
 /** What helps a program that does not fit, and what was not tried, as lists under their headings. */

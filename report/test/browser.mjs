@@ -431,6 +431,8 @@ async function behaviour() {
         await tab.show(view);
         const [needed, there] = await tab.tab.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
         assert.ok(needed <= there, `${view} is ${needed} pixels wide in a window of ${there}`);
+        const over = await tab.tab.$$eval(".card, .top .choice", (boxes) => boxes.filter((one) => one.scrollWidth > one.clientWidth + 2 || one.clientHeight > 300 || (one.closest(".top") && one.clientHeight > 40)).map((one) => one.textContent));
+        assert.deepEqual(over, [], `${view}: more than its card or its button has room for`);
       }
       const dark = () => tab.tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
       const before = await dark();
