@@ -17,7 +17,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler import pipeline
 from jax_ipu.compiler.cuts import Cuttable
 from jax_ipu.compiler.frontend.programs import LegalProgram, ParsedProgram
-from jax_ipu.compiler.ir import ARGUMENT_NAME, Module
+from jax_ipu.compiler.ir import ARGUMENT_NAME, Module, Value
 from jax_ipu.compiler.location import file_of, operation_path
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.out_of_memory import NoFit, lacks_code
@@ -34,7 +34,6 @@ _IPU_TRIALS = 3  # numbers of IPUs, each twice the one before
 _STEPS = 8  # a batch is found to an eighth of the power of two below it
 _WORTH = 0.1  # computing activations again is not mentioned where they are a smaller part of the need
 _HALF = "half precision"
-_HALVED = {"f32": "f16"}  # the type that stands for another in an argument
 _LESS_CODE = (
     "a loop (jax.lax.scan or jax.lax.fori_loop) over layers or steps that are alike, instead of one copy of their code"
     " for each",
@@ -94,6 +93,11 @@ class Findings:
 
 def _listed(lines: list[str]) -> str:
     return ";".join(f"\n  * {line}" for line in lines) + "."
+
+
+def _type_name(value: Value, half: bool) -> str:
+    """The type of an argument; `half`: float16 in place of float32."""
+    return "f16" if half and value.dtype == "f32" else value.dtype
 
 
 def _checkpoint_text(found: Checkpoints) -> str:
@@ -321,7 +325,7 @@ class _Adviser:
     def _estimate(self, half: bool = False, tiles: int | None = None) -> str:
         """The command; `half`: with arguments of float16 in place of float32; `tiles`: for so many tiles."""
         types = [
-            f" --arg '{_HALVED.get(value.dtype, value.dtype) if half else value.dtype}[{','.join(map(str, value.shape))}]'"
+            f" --arg '{_type_name(value, half)}[{','.join(map(str, value.shape))}]'"
             for value in self._module.main.block.args
         ]
         arguments = "".join(types) if self._is_flat() else ""
@@ -351,5 +355,5 @@ class _Adviser:
         types = []
         for i, value in enumerate(args):
             dims = ["b" if self._batch.axes.get(i) == d else str(n) for d, n in enumerate(value.shape)]
-            types.append(f" --arg '{_HALVED.get(value.dtype, value.dtype) if half else value.dtype}[{','.join(dims)}]'")
+            types.append(f" --arg '{_type_name(value, half)}[{','.join(dims)}]'")
         return f"jax-ipu largest-batch {self._function()}{''.join(types)} --target {self._chip()}"

@@ -15,6 +15,7 @@ from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.ir import Op, size_in_bytes
 from jax_ipu.compiler.pipeline import without_calls
+from jax_ipu.compiler.shardings import parts_along
 from jax_ipu.compiler.types import Shape, type_text
 from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.reports.accuracy import as_rows
@@ -83,13 +84,15 @@ def _libraries(compilation: Compilation, sources: Sources) -> list[dict[str, Any
 
 
 def _batch(compilation: Compilation) -> int | None:
-    """The rows of a call; None where the program has no batch, or it is not known how it is cut over IPUs."""
-    if compilation.built is None or compilation.legal is None or compilation.num_ipus > 1:
+    """The rows of a call, on all IPUs; None where the program has no batch, or what may be one is not cut over them."""
+    if compilation.built is None or compilation.legal is None:
         return None
     module = without_calls(compilation.legal)
-    batch = find_batch(module)
+    batch, parts = find_batch(module), 1
+    if batch is not None and compilation.num_ipus > 1:
+        parts = parts_along(module, *next(iter(batch.axes.items())))
     module.release()
-    return None if batch is None else batch.size
+    return None if batch is None or (compilation.num_ipus > 1 and parts == 1) else batch.size * parts
 
 
 def plain(value: Any) -> Any:

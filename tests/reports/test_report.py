@@ -7,6 +7,7 @@ import math
 import re
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -555,7 +556,7 @@ def test_what_helps_is_a_list(made):
     found = [one for one in report.insights if one["id"] == "does not fit"]
     assert len(found) == (name in LARGE)
     if found:
-        reason, (helps, untried) = report.as_dict()["program"]["reason"], (found[0][key] for key in ("helps", "untried"))
+        reason, helps, untried = report.as_dict()["program"]["reason"], found[0]["helps"], found[0]["untried"]
         assert len(helps) + len(untried) == reason.count("  * ") >= 1
         assert all(item in reason.partition("\nNot tried")[0] for item in helps)
         assert all(item in reason.partition("\nNot tried")[2] for item in untried)
@@ -669,6 +670,16 @@ def test_time_of_a_call(made):
         assert f"{batch / estimate.call_seconds:,.0f} rows a second" in rows["call"]
     elif name in ("four IPUs", "nothing", *LARGE):
         assert "rows" not in rows["call"]
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_batch_that_is_cut_over_ipus(mapped):
+    function = (lambda w, x: jnp.tanh(x @ w)) if mapped else jax.grad(lambda w, x: jnp.mean((x @ w) ** 2))
+    mesh = AbstractMesh((2, 2), ("rows", "columns"))
+    x = shape(48, 64, sharding=NamedSharding(mesh, P("rows")))
+    report = jax_ipu.report(function, shape(64, 32, sharding=NamedSharding(mesh, P())), x, target=TARGET)
+    assert report.as_dict()["program"]["batch"] == 48
+    assert f"{48 / report.estimate.call_seconds:,.0f} rows a second" in dict(report.summary())["call"]
 
 
 def test_two_reports_compared(front_end, tmp_path):
