@@ -13,7 +13,7 @@ from jax_ipu.compiler import capacity
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
-from jax_ipu.compiler.ir import Op, size_in_bytes
+from jax_ipu.compiler.ir import VIEWS, Op, size_in_bytes
 from jax_ipu.compiler.pipeline import without_calls
 from jax_ipu.compiler.shardings import parts_along
 from jax_ipu.compiler.types import Shape, type_text
@@ -38,7 +38,7 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
     target, error = compilation.target, compilation.error
     profile, origins, arguments = _profile(compilation)
     planned = estimate.cycles is not None
-    sources = Sources(origins)
+    sources = Sources(origins, _reads(arguments))
     numbers = replace(estimate, operations=()).as_dict()
     del numbers["operations"]
     data: dict[str, Any] = {
@@ -141,10 +141,11 @@ def _chip(target: _ipu.Target, floor: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Argument(NamedTuple):
-    """The shape of an argument for the user, and where it is first read in the model."""
+    """The shape of an argument for the user, where it is first read in the model, and the ops that read it."""
 
     shape: Shape
     place: Place
+    readers: Sequence[Op]
 
 
 def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Mapping[str, _Argument]]:
@@ -152,14 +153,28 @@ def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op
     if (built := compilation.built) is not None:
         signature = built.signature
         arguments = {
-            argument.name: _Argument(argument.value.shape, first_place(readers))
+            argument.name: _Argument(argument.value.shape, first_place(readers), readers)
             for argument, readers in zip(signature.arguments, signature.readers(), strict=True)
         }
         return built.compiled.profile(), built.lowered.origins, arguments
     if isinstance(error := compilation.error, _ipu.OutOfMemory):
-        arguments = {name: _Argument(shape, first_place(readers)) for name, shape, readers in error.arguments}
+        arguments = {name: _Argument(shape, first_place(readers), readers) for name, shape, readers in error.arguments}
         return error.profile(), error.origins, arguments
     return None, (), {}
+
+
+def _reads(arguments: Mapping[str, _Argument]) -> dict[Op, str]:
+    """The first argument that each op reads, as it is or as a view of it."""
+    found: dict[Op, str] = {}
+    for name, argument in arguments.items():
+        pending = list(argument.readers)
+        while pending:
+            op = pending.pop()
+            if op not in found:
+                found[op] = name
+                if op.name in VIEWS:
+                    pending += (user for result in op.results for user in result.users)
+    return found
 
 
 def _with_profile(
