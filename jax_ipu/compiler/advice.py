@@ -17,7 +17,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler import pipeline
 from jax_ipu.compiler.cuts import Cuttable
 from jax_ipu.compiler.frontend.programs import LegalProgram, ParsedProgram
-from jax_ipu.compiler.ir import ARGUMENT_NAME, Module
+from jax_ipu.compiler.ir import ARGUMENT_NAME, Module, Value
 from jax_ipu.compiler.location import file_of, operation_path
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.out_of_memory import NoFit, lacks_code
@@ -93,6 +93,11 @@ class Findings:
 
 def _listed(lines: list[str]) -> str:
     return ";".join(f"\n  * {line}" for line in lines) + "."
+
+
+def _type_name(value: Value, half: bool) -> str:
+    """The type of an argument; `half`: float16 in place of float32."""
+    return "f16" if half and value.dtype == "f32" else value.dtype
 
 
 def _checkpoint_text(found: Checkpoints) -> str:
@@ -232,12 +237,13 @@ class _Adviser:
             large = self._cuttable.large_text(self._num_ipus)
             if large:
                 text = f"cutting over the {self._num_ipus} IPUs what each of them holds whole: {large}"
-                self._note(outcome, text, "cutting more arguments", f"{text}: {self._estimate()}")
+                self._note(outcome, text, "cutting more arguments", f"{text}: {self._estimate_sharded()}")
             else:
-                self._found.untried.append(f"more than the {self._num_ipus} IPUs that it is for: {self._estimate()}")
+                more = f"more than the {self._num_ipus} IPUs that it is for"
+                self._found.untried.append(f"{more}: {self._estimate_sharded()}")
         elif counts:
             shown = " or ".join(", ".join(map(str, tried)).rsplit(", ", 1))
-            command = f"several IPUs, with arguments sharded over a jax.sharding.AbstractMesh: {self._estimate()}"
+            command = f"several IPUs: {self._estimate_sharded()}"
             if outcome == Outcome.UNKNOWN and tried:
                 outcome = Outcome.TOO_LARGE
             self._note(outcome, self._cuttable.text((tried or counts)[-1]), f"{shown} IPUs", command)
@@ -293,7 +299,10 @@ class _Adviser:
                 found = largest(local.size, lambda rows: self._on_ipus(parts, local.resized(rows)))
                 note(found.outcome, f"{self._batch_text(found, parts)} and {text}")
         if Outcome.FITS not in ended and Outcome.UNKNOWN in ended:
-            self._found.untried.append(f"two of these together: {self._estimate()}")
+            of_rows = batch is not None and batch.size > 1 and wide
+            command = self._largest_batch(half=True) if of_rows else self._estimate_sharded()
+            what = f"two of these together, such as {_HALF} and a smaller batch" if of_rows else "two of these together"
+            self._found.untried.append(f"{what}: {command}")
 
     def _keeps_activations(self) -> bool:
         """Whether the program is a gradient that recomputes nothing, and has more in memory than state."""
@@ -315,13 +324,17 @@ class _Adviser:
 
     def _estimate(self, half: bool = False, tiles: int | None = None) -> str:
         """The command; `half`: with arguments of float16 in place of float32; `tiles`: for so many tiles."""
-        renamed = {"f32": "f16"} if half else {}
         types = [
-            f" --arg '{renamed.get(value.dtype, value.dtype)}[{','.join(map(str, value.shape))}]'"
+            f" --arg '{_type_name(value, half)}[{','.join(map(str, value.shape))}]'"
             for value in self._module.main.block.args
         ]
         arguments = "".join(types) if self._is_flat() else ""
         return f"jax-ipu estimate {self._function()}{arguments} --target {self._chip(tiles)}"
+
+    def _estimate_sharded(self) -> str:
+        """The command for arguments that are sharded, which only a function can give it."""
+        command = f"jax-ipu estimate {self._function()} --args-from SHARDED --target {self._chip()}"
+        return f"{command}, where SHARDED() returns the arguments sharded over a jax.sharding.AbstractMesh"
 
     def _chip(self, tiles: int | None = None) -> str:
         """The target, or one with so many tiles."""
@@ -333,8 +346,8 @@ class _Adviser:
         names = self._names.names
         return len(names) <= 4 and not any("[" in name or "." in name for name in names)
 
-    def _largest_batch(self) -> str:
-        """The command, with the types of the arguments where these are few and no pytrees."""
+    def _largest_batch(self, half: bool = False) -> str:
+        """The command, with the types of the arguments where these are few and no pytrees; `half` as above."""
         assert self._batch is not None
         args = self._module.main.block.args
         if not self._is_flat():
@@ -342,5 +355,5 @@ class _Adviser:
         types = []
         for i, value in enumerate(args):
             dims = ["b" if self._batch.axes.get(i) == d else str(n) for d, n in enumerate(value.shape)]
-            types.append(f" --arg '{value.dtype}[{','.join(dims)}]'")
+            types.append(f" --arg '{_type_name(value, half)}[{','.join(dims)}]'")
         return f"jax-ipu largest-batch {self._function()}{''.join(types)} --target {self._chip()}"

@@ -59,6 +59,7 @@ Change = Callable[[Module], None]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("threefry", threefry.run),
     ("inline", inline.run),
+    ("products", canonicalize.run_products),
     ("scalar branches", scalar_branches.run),
     ("layouts", layouts.run),
     ("expand", expand.run),

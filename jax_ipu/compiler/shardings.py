@@ -34,6 +34,15 @@ def replicated_arguments(module: Module) -> list[bool]:
     return [sharding.is_replicated() for sharding in shardings] if len(shardings) == count else [False] * count
 
 
+def parts_along(module: Module, argument: int, axis: int) -> int:
+    """Into how many parts an axis of an argument is cut over the IPUs; 1 where the module does not say."""
+    shardings = module.attrs.get("mhlo.spmd_parameters_shardings", ())
+    if len(shardings) != len(module.main.block.args):
+        return 1
+    sharding = _sharding.from_string(shardings[argument])
+    return int(sharding.tile_assignment_dimensions()[axis]) if sharding.is_tiled() else 1
+
+
 def local_shape(shape: Shape, sharding: bytes) -> Shape:
     """The shape of the part of an array on one device; `sharding`: a serialised xla.OpSharding, b"" for the whole."""
     if not sharding:

@@ -13,8 +13,9 @@ from jax_ipu.compiler import capacity
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
-from jax_ipu.compiler.ir import Op, size_in_bytes
+from jax_ipu.compiler.ir import VIEWS, Op, size_in_bytes
 from jax_ipu.compiler.pipeline import without_calls
+from jax_ipu.compiler.shardings import parts_along
 from jax_ipu.compiler.types import Shape, type_text
 from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.reports.accuracy import as_rows
@@ -37,7 +38,7 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
     target, error = compilation.target, compilation.error
     profile, origins, arguments = _profile(compilation)
     planned = estimate.cycles is not None
-    sources = Sources(origins)
+    sources = Sources(origins, _reads(arguments))
     numbers = replace(estimate, operations=()).as_dict()
     del numbers["operations"]
     data: dict[str, Any] = {
@@ -83,13 +84,15 @@ def _libraries(compilation: Compilation, sources: Sources) -> list[dict[str, Any
 
 
 def _batch(compilation: Compilation) -> int | None:
-    """The rows of a call; None where the program has no batch, or it is not known how it is cut over IPUs."""
-    if compilation.built is None or compilation.legal is None or compilation.num_ipus > 1:
+    """The rows of a call, on all IPUs; None where the program has no batch, or what may be one is not cut over them."""
+    if compilation.built is None or compilation.legal is None:
         return None
     module = without_calls(compilation.legal)
-    batch = find_batch(module)
+    batch, parts = find_batch(module), 1
+    if batch is not None and compilation.num_ipus > 1:
+        parts = parts_along(module, *next(iter(batch.axes.items())))
     module.release()
-    return None if batch is None else batch.size
+    return None if batch is None or (compilation.num_ipus > 1 and parts == 1) else batch.size * parts
 
 
 def plain(value: Any) -> Any:
@@ -138,10 +141,11 @@ def _chip(target: _ipu.Target, floor: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Argument(NamedTuple):
-    """The shape of an argument for the user, and where it is first read in the model."""
+    """The shape of an argument for the user, where it is first read in the model, and the ops that read it."""
 
     shape: Shape
     place: Place
+    readers: Sequence[Op]
 
 
 def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Mapping[str, _Argument]]:
@@ -149,14 +153,28 @@ def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op
     if (built := compilation.built) is not None:
         signature = built.signature
         arguments = {
-            argument.name: _Argument(argument.value.shape, first_place(readers))
+            argument.name: _Argument(argument.value.shape, first_place(readers), readers)
             for argument, readers in zip(signature.arguments, signature.readers(), strict=True)
         }
         return built.compiled.profile(), built.lowered.origins, arguments
     if isinstance(error := compilation.error, _ipu.OutOfMemory):
-        arguments = {name: _Argument(shape, first_place(readers)) for name, shape, readers in error.arguments}
+        arguments = {name: _Argument(shape, first_place(readers), readers) for name, shape, readers in error.arguments}
         return error.profile(), error.origins, arguments
     return None, (), {}
+
+
+def _reads(arguments: Mapping[str, _Argument]) -> dict[Op, str]:
+    """The first argument that each op reads, as it is or as a view of it."""
+    found: dict[Op, str] = {}
+    for name, argument in arguments.items():
+        pending = list(argument.readers)
+        while pending:
+            op = pending.pop()
+            if op not in found:
+                found[op] = name
+                if op.name in VIEWS:
+                    pending += (user for result in op.results for user in result.users)
+    return found
 
 
 def _with_profile(

@@ -97,28 +97,35 @@ def expanded(array: Any) -> list[Any]:
 def _fits(data: dict[str, Any]) -> Iterator[Insight]:
     if not data["program"]["fits"]:
         reason = str(data["program"]["reason"])
-        first, helps = reason.splitlines()[0], what_helps(reason)
-        one = insight("does not fit", "problem", "The program does not fit", first, "\n".join(helps) or None)
-        one["helps"] = helps
+        first, helps, untried = reason.splitlines()[0], what_helps(reason), what_was_not_tried(reason)
+        action = helps + [f"Not tried: {item}" for item in untried]
+        one = insight("does not fit", "problem", "The program does not fit", first, "\n".join(action) or None)
+        one["helps"], one["untried"] = helps, untried
         yield one
 
 
-_HELPS = "What helps"
-
-
 def what_helps(reason: str) -> list[str]:
-    """What the compiler says that helps, one string for each item; those of further lists begin with their heading."""
-    _, _, text = reason.partition(f"\n{_HELPS}")
+    """What the compiler has tried that helps, one string for each item."""
+    return _items(reason, "What helps")
+
+
+def what_was_not_tried(reason: str) -> list[str]:
+    """What may help and was not tried, one string for each item."""
+    return _items(reason, "Not tried")
+
+
+def _items(reason: str, heading: str) -> list[str]:
+    """The items of the list below the line that begins with `heading`."""
+    _, _, text = f"\n{reason}".partition(f"\n{heading}")
     items: list[str] = []
-    heading = ""
-    for line in f"{_HELPS}{text}".splitlines():
+    for line in text.splitlines()[1:]:
         mark = re.match(r"\s*[*-] ", line)
         if mark:
-            items.append(heading + line[mark.end() :].rstrip(";."))
+            items.append(line[mark.end() :].rstrip(";."))
         elif line.startswith(" ") and items:
             items[-1] += " " + line.strip().rstrip(";.")
-        elif line.endswith(":"):
-            heading = "" if line.startswith(_HELPS) else f"{line} "
+        else:
+            break
     return items
 
 

@@ -39,23 +39,25 @@ class Place(NamedTuple):
 
     `layers`: the functions under `jit` and the name scopes that it is in, the outermost first: among them are modules
     of flax, equinox, haiku and PyTorch. `backward`: whether it computes a gradient. `shape`: of its results, such as
-    "f32[32,10]"; "" where it is not known. `stack`: the calls that led to it, the innermost first.
+    "f32[32,10]"; "" where it is not known. `stack`: the calls that led to it, the innermost first. `reads`: the first
+    argument of the program that it reads; "" where it reads none.
     """
 
     layers: tuple[str, ...]
     backward: bool
     shape: str
     stack: tuple[Frame, ...]
+    reads: str = ""
 
 
 NOWHERE = Place((), False, "", ())
 
 
-def place_of(op: Op) -> Place:
+def place_of(op: Op, reads: str = "") -> Place:
     """The place of the operation that was lowered from `op`."""
     path = operation_path(op.location)
     shape = ", ".join(dict.fromkeys(type_text(r.shape, r.dtype) for r in op.results))
-    return Place(layers_of(path), "transpose(" in path, shape, user_stack(op.location))
+    return Place(layers_of(path), "transpose(" in path, shape, user_stack(op.location), reads)
 
 
 def first_place(readers: Sequence[Op]) -> Place:
@@ -89,7 +91,7 @@ def _parts(path: str) -> list[str]:
 
 
 def titles(names: Sequence[str], places: Sequence[Place]) -> list[str]:
-    """The names, with what tells equal ones apart: shape, direction, the line of the call, the layer, or a number."""
+    """The names, with what tells equal ones apart: shape, direction, the line of the call, the layer, the weights, or a number."""
     alike: dict[str, list[int]] = {}
     for number, name in enumerate(names):
         alike.setdefault(re.sub(r"(:\d+) \(.*\)$", r"\1", name), []).append(number)
@@ -111,6 +113,8 @@ def _told_apart(name: str, places: Sequence[Place]) -> list[str]:
             for depth in range(1, max(len(place.stack) for place in places))
         ),
         _layers_told_apart([place.layers for place in places]),
+        # Modules without a name scope are called from one line, each with its own weights.
+        [f"of {place.reads}" if place.reads else "" for place in places],
     ]
     marks = directions
     for column in columns:

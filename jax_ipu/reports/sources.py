@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ _MOST_LINES = 2000
 class Sources:
     """Where operations come from, and the user's files, in the order in which operations mention them."""
 
-    def __init__(self, origins: Sequence[Op]) -> None:
-        """`origins`: the op that each origin in a profile stands for, counted from 1."""
-        self._origins = origins
+    def __init__(self, origins: Sequence[Op], reads: Mapping[Op, str]) -> None:
+        """`origins`: the op that each origin in a profile stands for, counted from 1; `reads`: see `Place`."""
+        self._origins, self._reads = origins, reads
         self._paths: dict[str, int] = {}
         self._known: dict[int, tuple[int | None, int | None]] = {0: (None, None)}
         self._places: dict[int, Place] = {0: NOWHERE}
@@ -45,7 +45,8 @@ class Sources:
     def place(self, origin: int) -> Place:
         """Where in the user's model an origin is."""
         if origin not in self._places:
-            self._places[origin] = place_of(self._origins[origin - 1])
+            op = self._origins[origin - 1]
+            self._places[origin] = place_of(op, self._reads.get(op, ""))
         return self._places[origin]
 
     def stack(self, origin: int) -> list[int]:

@@ -1,6 +1,7 @@
 // uPlot with the page's colours and size.
 import uPlot from "uplot";
 import { h, on, perFrame } from "./dom";
+import { missing } from "./numbers";
 import { colour } from "./theme";
 import { Sight } from "./timeline";
 
@@ -103,7 +104,7 @@ export function chart(options: ChartOptions): Chart {
           { ...axis, size: 66, incrs: options.binary ? binary : undefined, values: (_, ticks) => ticks.map((value) => options.format(value).replace(/\.0+ /, " ")) },
         ],
         series: [
-          { label: options.x.label },
+          { label: options.x.label, value: (_: uPlot, value: number | null) => (value === null ? missing : String(value)) },
           ...options.lines.map((line) => ({
             label: line.label,
             stroke: colour(line.colour),

@@ -1,5 +1,6 @@
 // Figures with their expected errors.
 import { bar, empty, h, key, type Child } from "./dom";
+import type { Insight } from "./format";
 import { phases, type Phases, type Program } from "./model";
 import { cycles, known, percent, type Maybe } from "./numbers";
 
@@ -14,8 +15,11 @@ export function cyclesError(program: Program): { text: string; why: string } {
   const { share, error } = program.cyclesError();
   if (error === null) return { text: "unknown", why: "Nothing published was found to compare these kinds of operations with." };
   const why = `Expected error ${plusMinus(error)} for the kinds of operations that make ${percent(share)} of the cycles; unknown for the rest.`;
-  return { text: share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)} of it`, why };
+  return { text: partly(error, share), why };
 }
+
+/** An expected error that is known for a share of something. */
+const partly = (error: number, share: number): string => (share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)}, rest unknown`);
 
 /** The same of its memory: of a tile, or of all tiles. */
 export function memoryError(program: Program, tile: number | null = null): { text: string; why: string } {
@@ -23,7 +27,7 @@ export function memoryError(program: Program, tile: number | null = null): { tex
   if (program.unknownCategories().length) return { text: "variables alone", why: "exact for variables and constants; the rest was not planned, so the program needs more than this." };
   if (error === null) return { text: "unknown", why: "The model's memory has not been compared with a compiled program." };
   const why = `${known.join(" and ")}: ${plusMinus(error)}, given the tile mapping; the rest, and how Poplar places them, has not been compared with a compiled program.`;
-  return { text: share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)} of it`, why };
+  return { text: partly(error, share), why };
 }
 
 /** The small label that says how far off a figure may be. */
@@ -39,6 +43,22 @@ export function card(title: string, value: Child, note?: Child, error?: { text: 
     h("div.card-note", null, note),
     error ? errorLabel(error) : null,
   );
+}
+
+/** An item of advice, in which the command that tries it looks like one. */
+function remedy(item: string): HTMLElement {
+  const [before, command, after] = item.split(/(jax-ipu .*?)(?=, w(?:ith|here) |$)/);
+  return h("li", null, before, command ? h("code", null, command) : null, after);
+}
+
+/** What helps a program that does not fit, and what was not tried, as lists under their headings. */
+export function remediesOf(one: Insight | undefined): HTMLElement[] {
+  const helps = one?.helps ?? [];
+  const untried = one?.untried ?? [];
+  return [
+    ...(helps.length ? [h("b", null, "What helps"), h("ul", { "data-list": "helps" }, helps.map(remedy))] : []),
+    ...(untried.length ? [h("b", null, helps.length ? "Not tried" : "What may help, but was not tried"), h("ul", { "data-list": "untried" }, untried.map(remedy))] : []),
+  ];
 }
 
 /** Amounts as parts of a bar, with a legend: [title, colour, amount]; null if there is nothing. */

@@ -203,8 +203,9 @@ export interface Insight {
   operations: number[];
   variables: number[];
   tiles: number[];
-  /** What helps a program that does not fit. */
+  /** What helps a program that does not fit, and what was not tried. */
   helps?: string[];
+  untried?: string[];
   /** Of another batch: the present and the other value, for each row. */
   rows?: { batch: number[]; cycles: number[]; seconds: number[] };
   /** Bytes that are always live, by part. */

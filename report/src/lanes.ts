@@ -53,7 +53,7 @@ export function lanes(program: Program, by: Lanes = "program"): Span[][] {
     if (node.first_step === null || node.last_step === null) continue;
     const level = depthOf(node);
     if (level >= deepest) continue;
-    (levels[level] ??= []).push({ first: node.first_step, last: node.last_step, label: node.label, kind: node.kind, operation: node.operation, trips: node.trips });
+    (levels[level] ??= []).push({ first: node.first_step, last: node.last_step, label: program.labelOf(node), kind: node.kind, operation: node.operation, trips: node.trips });
   }
   const found = levels.filter((level) => level?.length);
   // The root alone says nothing.

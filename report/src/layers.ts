@@ -2,13 +2,22 @@
 import type { CostNode, Variable } from "./format";
 import type { Program } from "./model";
 
-/** The outermost layers that tell parts of the model apart: below what all of it is in. */
-export function outermost(program: Program): CostNode[] {
+/** A layer with this share of the cycles is most of the model: what it consists of says more. */
+const most = 0.7;
+
+/** The outermost layers that tell parts of the model apart, below what most of it is in; `opened`: those that they stand for. */
+export function outermost(program: Program): { level: CostNode[]; opened: CostNode[] } {
   const inside = new Map<number | null, CostNode[]>();
   for (const node of program.data.layers ?? []) inside.set(node.parent, [...(inside.get(node.parent) ?? []), node]);
+  const opened: CostNode[] = [];
+  const whole = program.totalCycles();
   let level = inside.get(null) ?? [];
-  while (level.length === 1 && inside.has(level[0].id)) level = inside.get(level[0].id)!;
-  return level.length < 2 ? [] : level;
+  const frame = () => level.find((one) => inside.has(one.id) && (level.length === 1 || (one.cycles ?? 0) > most * whole));
+  for (let node = frame(); node; node = frame()) {
+    opened.push(node);
+    level = level.flatMap((one) => (one === node ? inside.get(one.id)! : [one]));
+  }
+  return level.length < 2 ? { level: [], opened: [] } : { level, opened };
 }
 
 const colours = ["variables", "exchange", "constants", "temporaries", "vertex", "code"];
@@ -21,10 +30,10 @@ export interface LayerPart {
 
 /** What is live on each tile in a step, or all that is listed without one, by the layers that hold most; then what is in none of these. */
 export function memoryByLayer(program: Program, step: number | null): LayerPart[] {
-  const level = outermost(program);
+  const { level } = outermost(program);
   const sums = new Map<number, LayerPart & { bytes: number }>();
   const part = (title: string): LayerPart & { bytes: number } => ({ title, colour: "rest", values: new Float64Array(program.tileCount), bytes: 0 });
-  const none = part("In no layer");
+  const none = part("In none of these layers");
   const nodes = program.data.layers ?? [];
   const numbers = new Set(level.map((one) => one.id));
   for (const one of program.variables) {

@@ -118,6 +118,11 @@ export class Program {
     return this.steps.executions[step] * this.steps.counted[step];
   }
 
+  /** What a node of a tree is called: an operation by its title, which says what tells it from others of its line. */
+  labelOf(node: { label: string; operation: number | null }): string {
+    return (node.operation === null ? undefined : this.operations[node.operation]?.name) ?? node.label;
+  }
+
   stepTitle(step: number): string {
     const name = this.steps.name[step];
     const operation = this.operations[this.steps.operation[step]]?.name;

@@ -1,6 +1,6 @@
 // Numbers as people read them. A missing number is an en dash.
 
-const missing = "–";
+export const missing = "–";
 const grouped = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
 export type Maybe = number | null | undefined;

@@ -103,8 +103,11 @@ async function figures(tab, report) {
   for (const key of ["cycles", "seconds", "utilisation", "fullest_tile_bytes", "total_bytes"]) near(await tab.figure(key), estimate[key], key);
   const planned = !!report.steps?.compute;
   near(await tab.figure("call_seconds"), estimate.seconds === null || estimate.host_seconds === null ? null : estimate.seconds + estimate.host_seconds, "the time of a call");
-  const helps = report.insights.find((one) => one.helps)?.helps ?? [];
-  assert.deepEqual(await tab.tab.$$eval(".verdict .helps li", (items) => items.map((item) => item.textContent)), helps, "what helps is a list");
+  const unfit = report.insights.find((one) => one.helps);
+  for (const list of ["helps", "untried"]) {
+    const items = await tab.tab.$$eval(`.verdict [data-list="${list}"] li`, (found) => found.map((item) => item.textContent));
+    assert.deepEqual(items, unfit?.[list] ?? [], `${list} is a list of its own`);
+  }
   const links = report.steps?.links ? sum(expand(report.steps.links).map((cycles, at) => cycles * expand(report.steps.executions)[at] * expand(report.steps.counted)[at])) : 0;
   assert.equal((await tab.text("#panel .legend, #panel .empty")).includes("IPU-Links"), links > 0, "links are a phase");
   if (!report.host?.streams) assert.ok(!(await tab.text("#panel")).includes("moves nothing"), "what moves is not known");
@@ -249,6 +252,11 @@ async function figures(tab, report) {
   if (report.tree.length) {
     const root = report.tree.find((node) => node.parent === null);
     near(await tab.tab.$eval(`[data-node="${root.id}"] data`, (element) => (element.value === "" ? null : Number(element.value))), root.cycles, "cycles of the root");
+    const shown = await tab.tab.$$eval(".tree-row", (rows) => rows.map((row) => [Number(row.dataset.node), row.querySelector(".tree-label").textContent]));
+    for (const [id, label] of shown) {
+      const { operation } = report.tree.find((node) => node.id === id);
+      if (operation !== null) assert.equal(label, shortName(report.operations[operation]), "the tree tells operations of a line apart");
+    }
     await tab.tab.focus(".tree");
     for (const key of ["Home", "ArrowRight", "ArrowDown", "Enter", "ArrowLeft", "End"]) await tab.tab.keyboard.press(key);
     for (const by of ["layers", "functions"]) {
@@ -293,6 +301,7 @@ async function comparison(tab, a, b) {
     near(await tab.figure(`b_${key}`), b.estimate[key], `B's ${key}`);
     if (a.estimate[key] !== null && b.estimate[key] !== null) near(await tab.figure(`d_${key}`), b.estimate[key] - a.estimate[key], `the difference of ${key}`);
   }
+  if (a.steps?.compute) near((await tab.figure("a_tile_exchange_cycles")) + ((await tab.count('[data-figure="a_link_cycles"]')) ? await tab.figure("a_link_cycles") : 0), a.estimate.exchange_cycles, "exchange between tiles, and over links");
   assert.equal(await tab.count("#panel .verdict"), 2);
   assert.equal(await tab.count("#panel .verdict.bad"), [a, b].filter((one) => !one.program.fits).length);
   await tab.click(".top .choice button:last-child");
@@ -422,6 +431,8 @@ async function behaviour() {
         await tab.show(view);
         const [needed, there] = await tab.tab.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
         assert.ok(needed <= there, `${view} is ${needed} pixels wide in a window of ${there}`);
+        const over = await tab.tab.$$eval(".card, .top .choice", (boxes) => boxes.filter((one) => one.scrollWidth > one.clientWidth + 2 || one.clientHeight > 300 || (one.closest(".top") && one.clientHeight > 40)).map((one) => one.textContent));
+        assert.deepEqual(over, [], `${view}: more than its card or its button has room for`);
       }
       const dark = () => tab.tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
       const before = await dark();

@@ -287,6 +287,20 @@ def test_the_batch_is_that_of_the_data():
     assert batch_of(jnp.matmul, spec(8, 8), spec(8, 8)).axes == {0: 0}
 
 
+def test_a_smaller_batch_on_each_ipu():
+    mesh = AbstractMesh((2,), ("i",))
+
+    def estimate_of(rows):
+        w, x = (
+            spec(*dims).update(sharding=NamedSharding(mesh, names))
+            for dims, names in (((256, 256), PartitionSpec()), ((rows, 256), PartitionSpec("i")))
+        )
+        return jax_ipu.estimate(lambda w, x: jnp.tanh(x @ w) @ w.T, w, x, target="ipu2:4", compiler_options=ALL)
+
+    found = re.search(r"a batch of (\d+) instead of 2048 on each IPU \(x\)", estimate_of(4096).reason)
+    assert found and estimate_of(2 * int(found.group(1))).fits
+
+
 def test_without_time_all_of_it_is_untried(monkeypatch):
     monkeypatch.setattr("jax_ipu.compiler.trials.compile_to_fit", None)
     one = MODELS["batch is width"]

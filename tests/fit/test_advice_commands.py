@@ -6,6 +6,7 @@ import shlex
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 import jax_ipu
 from jax_ipu import command_line
@@ -24,7 +25,7 @@ def loss(params, x):
 
 def commands(function, *args):
     reason = jax_ipu.estimate(function, *args, target="ipu2:1", compiler_options=NOTHING).reason
-    return re.findall(r"jax-ipu [^;]*?(?=[;.,]?$|, with|; )", reason, re.MULTILINE)
+    return re.findall(r"jax-ipu [^;]*?(?=[;.,]?$|, w(?:ith|here) |; )", reason, re.MULTILINE)
 
 
 def test_commands_name_the_file_the_function_the_arguments_and_the_chip():
@@ -34,17 +35,25 @@ def test_commands_name_the_file_the_function_the_arguments_and_the_chip():
         f"jax-ipu estimate {name} {arguments} --target ipu2",
         one.replace("f32", "f16"),
         f"jax-ipu largest-batch {name} --arg 'f32[b,256]' --arg 'f32[256,256]' --target ipu2:1",
-        one,
-        one,
+        f"jax-ipu estimate {name} --args-from SHARDED --target ipu2:1",
+        f"jax-ipu largest-batch {name} --arg 'f16[b,256]' --arg 'f16[256,256]' --target ipu2:1",
     ]
 
 
-@pytest.mark.parametrize("number", [0, 2])
+def sharded_arguments():
+    rows = NamedSharding(AbstractMesh((4,), ("ipus",)), PartitionSpec("ipus"))
+    return jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=rows), jax.ShapeDtypeStruct((8, 8), jnp.float32)
+
+
+SHARDED = sharded_arguments  # as the advice calls what the user is to write
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 4])
 def test_commands_run(number, capsys):
     command = shlex.split(commands(product, ROWS, SQUARE)[number])
     assert command_line.main(command[1:]) == 0
     printed = capsys.readouterr().out
-    assert "on ipu2:1472" in printed if number == 0 else "largest batch" in printed
+    assert {0: "on ipu2:1472", 2: "largest batch", 3: "on 4 IPUs of ipu2:1", 4: "largest batch"}[number] in printed
 
 
 def test_functions_that_a_command_cannot_name():

@@ -7,6 +7,7 @@ import math
 import re
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from jax_ipu.compiler.user_shapes import with_user_shapes
 from jax_ipu.reports import html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
-from jax_ipu.reports.insights import insights, what_helps
+from jax_ipu.reports.insights import insights, what_helps, what_was_not_tried
 from support import report_programs
 from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape, stored
 
@@ -555,16 +556,19 @@ def test_what_helps_is_a_list(made):
     found = [one for one in report.insights if one["id"] == "does not fit"]
     assert len(found) == (name in LARGE)
     if found:
-        helps = found[0]["helps"]
-        assert len(helps) == report.as_dict()["program"]["reason"].count("  * ") >= 1
-        assert all(item in report.as_dict()["program"]["reason"] for item in helps)
-        assert found[0]["action"] == "\n".join(helps)
+        reason, helps, untried = report.as_dict()["program"]["reason"], found[0]["helps"], found[0]["untried"]
+        assert len(helps) + len(untried) == reason.count("  * ") >= 1
+        assert all(item in reason.partition("\nNot tried")[0] for item in helps)
+        assert all(item in reason.partition("\nNot tried")[2] for item in untried)
+        assert found[0]["action"] == "\n".join(helps + [f"Not tried: {item}" for item in untried])
 
 
 def test_lists_of_what_helps():
     reason = "too large\n  1 KiB: x\nWhat helps:\n  * one;\n  * two\n    lines.\nNot tried:\n  * three."
-    assert what_helps(reason) == ["one", "two lines", "Not tried: three"]
-    assert what_helps("too large") == []
+    assert what_helps(reason) == ["one", "two lines"] and what_was_not_tried(reason) == ["three"]
+    assert what_helps("too large") == what_was_not_tried("too large") == []
+    nothing = "too large\nWhat helps: nothing was tried.\nNot tried:\n  * three."
+    assert what_helps(nothing) == [] and what_was_not_tried(nothing) == ["three"]
 
 
 def test_savings_are_those_of_compiled_alternatives():
@@ -666,6 +670,16 @@ def test_time_of_a_call(made):
         assert f"{batch / estimate.call_seconds:,.0f} rows a second" in rows["call"]
     elif name in ("four IPUs", "nothing", *LARGE):
         assert "rows" not in rows["call"]
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_batch_that_is_cut_over_ipus(mapped):
+    function = (lambda w, x: jnp.tanh(x @ w)) if mapped else jax.grad(lambda w, x: jnp.mean((x @ w) ** 2))
+    mesh = AbstractMesh((2, 2), ("rows", "columns"))
+    x = shape(48, 64, sharding=NamedSharding(mesh, P("rows")))
+    report = jax_ipu.report(function, shape(64, 32, sharding=NamedSharding(mesh, P())), x, target=TARGET)
+    assert report.as_dict()["program"]["batch"] == 48
+    assert f"{48 / report.estimate.call_seconds:,.0f} rows a second" in dict(report.summary())["call"]
 
 
 def test_two_reports_compared(front_end, tmp_path):

@@ -107,6 +107,21 @@ def test_calls_from_several_lines_are_told_apart():
     assert [f"from test_report_layers.py:{line + i}" in title for i, title in enumerate(titles[:3], 1)] == [True] * 3
 
 
+def test_modules_without_scopes_are_told_apart_by_their_weights():
+    nn = pytest.importorskip("equinox.nn")
+    keys = jax.random.split(jax.random.key(0), 3)
+    layers = [nn.Linear(16, 16, key=key) for key in keys]
+
+    def network(layers, x):
+        for layer in layers:
+            x = jnp.tanh(jax.vmap(layer)(x))
+        return x
+
+    data = jax_ipu.report(network, layers, shape(8, 16), target=TARGET).as_dict()
+    titles = [row["title"] for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+    assert [title.partition(" of ")[2] for title in titles] == [f"layers[{i}].weight" for i in range(3)]
+
+
 @pytest.mark.parametrize(
     "path, layers",
     [

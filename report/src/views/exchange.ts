@@ -122,7 +122,7 @@ function build(context: Context): Built {
       height: 420,
       none: scope === "step" ? "Select a step that exchanges: nothing is exchanged in this one." : "The report does not say who sends to whom.",
     });
-    replace(pairHost, h("p.note", null, figure(sum, bytes, "pairs_bytes"), " between different tiles or groups."), table.element);
+    replace(pairHost, h("p.note", null, figure(sum, bytes, "pairs_bytes"), group > 1 ? " between tiles, in the same group or another." : " between tiles."), table.element);
 
     tilePlot?.destroy();
     tilePlot = null;

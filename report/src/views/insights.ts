@@ -1,7 +1,7 @@
 // What to change, what it would save, and where memory and cycles go.
 import { chart, indices, type Chart } from "../chart";
 import { empty, h, link, panel } from "../dom";
-import { cyclesError, memoryError, figure, plusMinus, ranking, stackedBar, type Ranked } from "../figure";
+import { cyclesError, memoryError, figure, plusMinus, ranking, remediesOf, stackedBar, type Ranked } from "../figure";
 import type { Insight, Variable } from "../format";
 import { bytes, cycles, integer, known, percent, seconds, signed, type Maybe, largest } from "../numbers";
 import type { Selection } from "../store";
@@ -15,6 +15,7 @@ const order = { problem: 0, advice: 1, info: 2 };
 function insightCard(context: Context, one: Insight): HTMLElement {
   const { program } = context;
   const { rows } = one;
+  const remedies = remediesOf(one);
   const savings: [string, Maybe, (value: Maybe) => string][] = [
     // Of another batch, cycles say something for each row only.
     ...(rows ? ([["cycles a row", rows.cycles[0] - rows.cycles[1], cycles], ["a row", rows.seconds[0] - rows.seconds[1], seconds]] as [string, Maybe, (value: Maybe) => string][]) : [["cycles", one.saving?.cycles, cycles] as [string, Maybe, (value: Maybe) => string]]),
@@ -33,8 +34,8 @@ function insightCard(context: Context, one: Insight): HTMLElement {
     h("div.insight-head", null, h("span.severity", null, words[one.severity] ?? one.severity), h("h3", null, one.title)),
     h("p", null, one.detail),
     one.parts ? stackedBar("Bytes by part", partColours.map(([part, title, colour]) => [title, colour, one.parts?.[part] ?? 0]), bytes) : null,
-    one.helps?.length
-      ? h("div.action", null, h("b", null, "What helps"), h("ul", null, one.helps.map((item) => h("li", null, item))))
+    remedies.length
+      ? h("div.action", null, remedies)
       : one.action
         ? h("p.action", null, h("b", null, "What to do: "), one.action)
         : null,

@@ -29,7 +29,7 @@ function build(context: Context): Built {
   const layersHost = h("div", null);
   const tileHost = h("div.details", null);
 
-  const byLayer = outermost(program).length > 0;
+  const byLayer = outermost(program).level.length > 0;
   const variable = (): Variable | null => (store.state.variable === null ? null : (program.variables[store.state.variable] ?? null));
   const liveStep = () => store.state.step ?? program.data.memory?.peak_step ?? null;
 

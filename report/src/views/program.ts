@@ -94,7 +94,7 @@ function treeView(context: Context, nodes: Node[], ofSteps: boolean): Built & { 
           h("span.twist", null, inside ? (open.has(node.id) ? "▾" : "▸") : ""),
           key(operation ? shade(operation.kind) : "group"),
           h("span.tree-kind", null, node.kind),
-          h("span.tree-label", null, node.label, node.trips !== null && node.trips !== undefined ? h("b", null, ` × ${integer(node.trips)}`) : null, node.kind === "repeat" || node.kind === "while" ? (node.trips === null ? h("b", null, " × unknown") : null) : null),
+          h("span.tree-label", { title: program.labelOf(node) }, program.labelOf(node), node.trips !== null && node.trips !== undefined ? h("b", null, ` × ${integer(node.trips)}`) : null, node.kind === "repeat" || node.kind === "while" ? (node.trips === null ? h("b", null, " × unknown") : null) : null),
           node.bytes ? h("span.tree-kind", { title: "Bytes of the variables that are made here" }, bytes(node.bytes)) : null,
           h("span.tree-bar", null, node.phases ? phaseShares(node.phases, whole).map(([share, name]) => bar(share, name)) : bar(cost / whole)),
           h("span.tree-cycles", null, figure(node.cycles, cycles), node.cycles === null ? null : h("small", null, ` ${percent(cost / whole)}`)),

@@ -1,14 +1,14 @@
 // Does it fit, what does it cost, and what limits it.
 import { bar, empty, facts, h, panel, plainTable } from "../dom";
-import { card, cyclesError, figure, memoryError, phaseBar, phaseShares, plusMinus, ranking, type Ranked } from "../figure";
+import { card, cyclesError, figure, memoryError, phaseBar, phaseShares, plusMinus, ranking, remediesOf, type Ranked } from "../figure";
 import { outermost } from "../layers";
-import { phasesOf, type Program } from "../model";
+import { phasesOf, type Phases, type Program } from "../model";
 import { bytes, cycles, integer, known, largest, percent, rate, seconds, total as sum } from "../numbers";
 import type { Built, Context, View } from "../view";
 
 function fit(program: Program): HTMLElement {
   const { fits, reason } = program.data.program;
-  const helps = program.data.insights?.find((one) => one.helps?.length)?.helps;
+  const remedies = remediesOf(program.data.insights?.find((one) => one.helps));
   const fullest = program.estimate("fullest_tile_bytes");
   const share = fullest === null ? null : fullest / program.capacity;
   return h(
@@ -17,8 +17,8 @@ function fit(program: Program): HTMLElement {
     h("strong", null, fits ? "Fits" : "Does not fit"),
     share === null ? null : h("span", null, `The fullest tile ${fits ? "uses" : "needs"} ${share < 10 ? `${percent(share)} of` : `${integer(share)} times`} its ${bytes(program.capacity)}.`),
     share === null ? null : h("div.meter", null, bar(Math.min(1, share), fits ? "good" : "bad")),
-    helps && h("div.helps", null, h("b", null, "What helps"), h("ul", null, helps.map((item) => h("li", null, item)))),
-    reason && (helps ? h("details.reason", null, h("summary", null, reason.split("\n")[0]), h("pre", null, reason)) : h("div.reason", null, reason)),
+    remedies.length ? h("div.helps", null, remedies) : null,
+    reason && (remedies.length ? h("details.reason", null, h("summary", null, reason.split("\n")[0]), h("pre", null, reason)) : h("div.reason", null, reason)),
   );
 }
 
@@ -40,17 +40,25 @@ function top(context: Context): HTMLElement {
 function layers(context: Context): HTMLElement | null {
   const { program } = context;
   const nodes = program.data.layers;
-  const level = program.planned ? outermost(program) : [];
+  const { level, opened } = program.planned ? outermost(program) : { level: [], opened: [] };
   if (!level.length) return null;
   const whole = program.totalCycles() || 1;
-  const shown = [...level].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0)).slice(0, 8);
-  const rows = shown.map((one): Ranked => ({
-    name: one.name,
+  const row = (one: { cycles: number | null; parent: number | null }, name: string, parts: Phases): Ranked & { cycles: number } => ({
+    name,
+    cycles: one.cycles ?? 0,
     note: program.pathOf(nodes, one.parent).join(" / "),
     value: `${cycles(one.cycles)} · ${percent((one.cycles ?? 0) / whole)}`,
-    parts: phaseShares(phasesOf(one), whole),
+    parts: phaseShares(parts, whole),
     go: () => context.show("program"),
-  }));
+  });
+  const rests = opened.map((one) => {
+    const own = one.operations.map((id) => program.operations[id]);
+    const parts = phasesOf(one);
+    for (const key of Object.keys(parts) as (keyof Phases)[]) parts[key] = sum(own, (operation) => phasesOf(operation)[key]);
+    return row({ cycles: sum(own, (operation) => operation.cycles ?? 0), parent: one.parent }, `${one.name}, outside its layers`, parts);
+  });
+  const found = [...level.map((one) => row(one, one.name, phasesOf(one))), ...rests.filter((one) => one.cycles > 0)];
+  const rows = found.sort((a, b) => b.cycles - a.cycles).slice(0, 8);
   return panel("Layers", "Name scopes of the model, with all that is in them; the Program view has the whole tree.", ranking(rows, program.nothing));
 }
 
