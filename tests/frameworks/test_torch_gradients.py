@@ -75,3 +75,27 @@ def test_extremes_without_what_was_there(reduction):
 
     ties = torch.tensor([[0.0, 2, 1, 2], [1, 1, 1, 1], [2, 0, 2, 0]])
     check(*((lambda x, dim=dim: reduce(x, dim), x) for dim in (0, 1) for x in (ties, torch.randn(3, 4))))
+
+
+def test_attention_to_nothing():
+    """A row that a mask hides as a whole gives zeros, without a gradient."""
+    mask = torch.tensor([[True, False, True], [False, False, False], [False, True, True]])
+
+    def attend(x):
+        return functional.scaled_dot_product_attention(x, 2 * x + 0.1, x.flip(1), attn_mask=mask)
+
+    check((attend, torch.randn(2, 3, 4)))
+
+
+def test_matrices():
+    """The gradient of what one triangle decides is shared between both."""
+    linear, a = torch.linalg, torch.randn(3, 3)
+    positive = a @ a.T + torch.eye(3)
+    check(
+        (linear.det, a),
+        (lambda x: linear.slogdet(x)[1], a),
+        (lambda x: linear.solve(x, a), positive),
+        (lambda x: linear.solve(x, x[0], left=True), positive),
+        (linear.cholesky, positive + torch.triu(a, 1)),
+        (linear.eigvalsh, positive + torch.triu(a, 1)),
+    )
