@@ -160,6 +160,33 @@ def matrices(a):
     ]
 
 
+def systems(a):
+    """Batches of matrices: determinants, solutions of square right sides, and where an elimination ends."""
+    linear = torch.linalg
+    singular = torch.cat([a, a[:1] * torch.tensor([1, 0, 1])])
+    return [
+        linear.det(singular),
+        *linear.slogdet(a),
+        linear.solve(a, a + 1),
+        linear.solve(a, a[..., 0]),
+        linear.solve(a, a + 1, left=False),
+        linear.solve_ex(singular, singular)[1],
+        linear.inv_ex(a)[0],
+        linear.inv_ex(singular)[1],
+        *linear.lu_factor(a),
+        linear.lu_factor_ex(singular)[2],
+    ]
+
+
+def triangles(a):
+    """Matrices of which one triangle counts."""
+    positive = a @ a.mT + torch.eye(3)
+    lower = positive + torch.triu(a, 1)
+    factors = [torch.linalg.cholesky_ex(m, upper=m is not lower) for m in (lower, lower.mT)]
+    orders = [torch.linalg.cholesky_ex(positive - torch.diag(torch.eye(3)[k]) * 100)[1] for k in range(3)]
+    return [f for f, _ in factors], orders, [torch.linalg.eigvalsh(lower, UPLO=side) for side in "LU"]
+
+
 class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
@@ -189,6 +216,8 @@ MODELS = {
     "reductions to a type": (Function(reduced), random(3, 4)),
     "distances": (Function(distances), random(4, 3), random(4, 3).flip(0)),
     "matrices": (Function(matrices), random(3, 3, 3)),
+    "systems": (Function(systems), random(2, 3, 3)),
+    "triangles": (Function(triangles), random(2, 3, 3)),
     "a table with max_norm": (nn.Embedding(10, 4, max_norm=1.0), POSITIONS),
     "slopes at random": (nn.RReLU(), random(3, 4)),
     "complex of float64": (Function(torch.complex), random(3).double(), random(2, 3).double()),

@@ -62,6 +62,32 @@ def test_program(name):
     compare(over_mesh(PROGRAMS[name], P("a", "b")), array(16, 12), rtol=2e-4, atol=2e-4)
 
 
+def update_slice(x, place):
+    return lax.dynamic_update_slice_in_dim(x, x[:2], place, 0)
+
+
+def scatter(x, place):
+    return x.at[place % 5 + jnp.array([0, 2])].add(x[:2])
+
+
+@pytest.mark.parametrize("update", [update_slice, scatter])
+@pytest.mark.parametrize("columns", [8, 5])
+def test_updates_over_what_ipus_sent(update, columns):
+    """Rows whose parts lie in several variables, because they came from several IPUs, are copied before an update."""
+
+    def build(devices):
+        mesh = Mesh(np.array(devices), ("a",))
+        by_column, by_row = NamedSharding(mesh, P(None, "a")), NamedSharding(mesh, P("a"))
+
+        def step(x):
+            x = lax.with_sharding_constraint(x, by_column)
+            return lax.with_sharding_constraint(update(x, jnp.argmin(x[:, 0])), by_row)
+
+        return jax.jit(step)
+
+    compare(build, array(12, columns))
+
+
 CALLBACKS = {
     "debug": lambda record, x: jax.debug.callback(record, x),
     "no results": lambda record, x: io_callback(record, None, x),

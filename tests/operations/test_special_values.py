@@ -154,3 +154,18 @@ def test_denormal_constants_keep_their_bits(dtype):
     y = full(jax.device_put(np.zeros(3, dtype), jax.devices("ipu")[0]))
     assert y.device.platform == "ipu"
     np.testing.assert_array_equal(np.asarray(y).view(bits), 1)
+
+
+@each_mode
+def test_a_mask_as_a_factor_hides_what_is_no_number(mode):
+    """XLA makes a product with a converted predicate a select, which gradients of maxima rely on."""
+
+    def function(x, mask):
+        slopes = jax.grad(lambda x: jnp.max(x, 1).sum() + jnp.min(x))(x)
+        return x * mask, mask.astype("float32") * x, jax.lax.complex(x, -x) * mask, slopes
+
+    x = np.array([[np.nan, np.inf, -1], [-np.inf, 0, 2]], np.float32)
+    mask = np.array([[False, False, True], [False, True, False]])
+    expected = cpu_jit(function)(x, mask)
+    for a, e in zip(run_ipu(function, (x, mask), mode), expected, strict=True):
+        assert_same(np.asarray(a), np.asarray(e))

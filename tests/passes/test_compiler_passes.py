@@ -397,6 +397,18 @@ def test_division_by_a_constant(dtype: str, divisor: str, op: str) -> None:
     assert names(block) == ["constant", op, "return"]
 
 
+@pytest.mark.parametrize("shape", ["4", "2x2"])
+def test_product_with_a_mask_selects(shape: str) -> None:
+    """As XLA, for which the gradient of a maximum of NaN and values that a mask hides rely on it."""
+    body = f"""%0 = stablehlo.convert %p : (tensor<{shape}xi1>) -> tensor<{shape}xf32>
+        %1 = stablehlo.reshape %0 : (tensor<{shape}xf32>) -> tensor<4xf32>
+        %2 = stablehlo.multiply %1, %a : tensor<4xf32>
+        return %2 : tensor<4xf32>"""
+    block = run(module_of(body, f"(%p: tensor<{shape}xi1>, %a: {F}) -> {F}"), [simplify, dce])
+    assert names(block) == (["constant"] if shape == "4" else ["reshape", "constant"]) + ["select", "return"]
+    assert block.ops[-2].operands[1] is block.args[1]
+
+
 def test_values_inside_merged_groups_are_no_inputs() -> None:
     """Two long chains that meet are one map, however many values each has inside."""
     chains = [

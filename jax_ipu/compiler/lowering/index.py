@@ -22,12 +22,16 @@ def lower_dynamic_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def _writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
-    """The storage of the operand where the op may write over it, otherwise a copy."""
-    if op.attrs.get("in_place"):
-        return context.tensor(value)
+    """The storage of the operand where the op may write over it, otherwise a copy.
+
+    A copy as well where the operand consists of parts of several variables, as what devices sent each other may.
+    """
+    tensor = context.tensor(value)
+    if op.attrs.get("in_place") and tensor.is_strided:
+        return tensor
     name = context.name(op)
     result = context.allocate(value, name)
-    context.sequence.copy(context.tensor(value), result, name)
+    context.sequence.copy(tensor, result, name)
     return result
 
 

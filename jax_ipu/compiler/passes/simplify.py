@@ -1,6 +1,7 @@
 """Algebraic simplification and folding of constants.
 
-Every rule keeps the result exactly, except that a division by a constant becomes a product, as it does in XLA.
+Every rule keeps the result exactly, except for two that XLA has as well: a division by a constant becomes a product,
+and a product with a mask is 0 where the mask is false, also for NaN, infinities and negative numbers.
 """
 
 from __future__ import annotations
@@ -255,13 +256,27 @@ def _subtract(op: Op, rewriter: Rewriter) -> Value | None:
 
 def _multiply(op: Op, rewriter: Rewriter) -> Value | None:
     a, b = op.operands
-    if op.result.dtype in ("c64", "c128"):
-        return None
-    if _is_number(b, 1):
-        return a
-    if _is_number(a, 1):
-        return b
+    if op.result.dtype not in ("c64", "c128"):
+        if _is_number(b, 1):
+            return a
+        if _is_number(a, 1):
+            return b
+    for factor, other in ((b, a), (a, b)):
+        predicate = _predicate_of(factor, rewriter)
+        if predicate is not None:
+            zero = rewriter.full(op.result.shape, op.result.dtype, 0)
+            return rewriter.elementwise("select", predicate, other, zero, dtype=op.result.dtype)
     return _fold(op, rewriter)
+
+
+def _predicate_of(value: Value, rewriter: Rewriter) -> Value | None:
+    """The predicate that `value` is as a number, or None; also of a predicate that was reshaped as numbers."""
+    source = value
+    while source.op is not None and source.op.name == "reshape":
+        source = source.op.operands[0]
+    if source.op is None or source.op.name != "convert" or source.op.operands[0].dtype != "pred":
+        return None
+    return rewriter.reshape(source.op.operands[0], value.shape)
 
 
 def _divide(op: Op, rewriter: Rewriter) -> Value | None:

@@ -223,16 +223,17 @@ def _outputs_of(exported: Any) -> list[tuple[str, Any]]:
 def _prepare(module: torch.fx.GraphModule) -> None:
     """Replaces operations that decompositions would not preserve.
 
-    `detach` and the results of `torch.no_grad()` become `stop_gradient` operations, which decompositions keep. A `view`
-    becomes a `reshape`, because the strides of its operand depend on how other operations are decomposed.
+    Some become operations of ours, which decompositions keep: `detach` and the results of `torch.no_grad()` become
+    `stop_gradient`. A `view` becomes a `reshape`, because the strides of its operand depend on how other operations are
+    decomposed.
     """
     graph = module.graph
     written = _written(graph)
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default) and node not in written:
-            node.target = torch.ops.jax_ipu.stop_gradient.default
+        if node.target in torch_operations.RENAMED and node not in written:
+            node.target = torch_operations.RENAMED[node.target]
         elif node.target is torch.ops.aten.view.default:
             node.target = torch.ops.aten.reshape.default
         elif node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:

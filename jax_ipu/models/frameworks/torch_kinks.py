@@ -75,6 +75,13 @@ def with_sign(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
     return jnp.where(x == 0, lax.stop_gradient(result), result)
 
 
+def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Zeros with the gradient zero where all of a row is minus infinity, as where attention is masked."""
+    x = x if dtype is None else x.astype(dtype)
+    hidden = jnp.all(x == -jnp.inf, dim, keepdims=True)
+    return jnp.where(hidden, 0, jax.nn.softmax(jnp.where(hidden, 0, x), dim)).astype(x.dtype)
+
+
 def sinc(x: Any) -> Any:
     """PyTorch's own expression divides zeros in its gradient."""
     return jnp.sinc(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32))

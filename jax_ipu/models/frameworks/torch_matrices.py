@@ -2,11 +2,60 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+
+def cholesky(a: Any, *, upper: bool = False, check_errors: bool = False) -> tuple[Any, Any]:
+    """Returns (factor, order of the first leading minor that is not positive, or 0), from one triangle."""
+    full = _hermitian(a, not upper)
+    return jnp.linalg.cholesky(full, upper=upper), _first(_pivots(full).real <= 0)
+
+
+def eigenvectors(a: Any, triangle: str = "L", compute_v: bool = True) -> tuple[Any, Any]:
+    """Returns (eigenvalues, eigenvectors) of the hermitian matrix that has this triangle."""
+    full = _hermitian(a, triangle.upper() == "L")
+    if not compute_v:
+        return jnp.linalg.eigvalsh(full), a[..., :0, :0].reshape(0)
+    values, vectors = jnp.linalg.eigh(full)
+    return values, vectors
+
+
+def determinant(a: Any) -> tuple[Any, Any, Any]:
+    """Returns (determinant, packed factors, pivots), as `_linalg_det` does."""
+    return (jnp.linalg.det(a), *_packed(a))
+
+
+def sign_and_log_of_determinant(a: Any) -> tuple[Any, Any, Any, Any]:
+    """Returns (sign, logarithm, packed factors, pivots), as `_linalg_slogdet` does."""
+    return (*jnp.linalg.slogdet(a), *_packed(a))
+
+
+def solution(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> tuple[Any, Any, Any, Any]:
+    """Returns (solution, packed factors, pivots, order of the first pivot that is zero, or 0)."""
+    is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    right = b[..., None] if is_vector else b
+    if left:
+        solved = jnp.linalg.solve(a, right)
+    else:
+        solved = jnp.matrix_transpose(jnp.linalg.solve(jnp.matrix_transpose(a), jnp.matrix_transpose(right)))
+    packed, pivots = _packed(a)
+    return solved[..., 0] if is_vector else solved, packed, pivots, _singular(packed)
+
+
+def inverse(a: Any, *, check_errors: bool = False) -> tuple[Any, Any]:
+    """Returns (inverse, order of the first pivot that is zero, or 0)."""
+    return jnp.linalg.inv(a), _singular(_packed(a)[0])
+
+
+def lu_factor(a: Any, *, pivot: bool = True, check_errors: bool = False) -> tuple[Any, Any, Any]:
+    """Returns (packed factors, pivots from 1, order of the first pivot that is zero, or 0)."""
+    packed, pivots, _ = lax.linalg.lu(a)
+    return packed, pivots + 1, _singular(packed)
 
 
 def cholesky_inverse(factor: Any, upper: bool = False) -> Any:
@@ -37,6 +86,47 @@ def ldl_factor(a: Any, *, hermitian: bool = False, check_errors: bool = False) -
         "torch.linalg.ldl_factor pivots by values, which torchax leaves out: use torch.linalg.lu_factor, or "
         "torch.linalg.cholesky for positive definite matrices"
     )
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _hermitian(a: Any, lower: bool) -> Any:
+    """The hermitian matrix with this triangle; its gradient is shared between both triangles."""
+    strict = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
+    diagonal = jnp.eye(a.shape[-1], dtype=bool)
+    return strict + _adjoint(strict) + jnp.where(diagonal, a.real, 0).astype(a.dtype)
+
+
+@_hermitian.defjvp
+def _(lower: bool, primals: Any, tangents: Any) -> Any:
+    (a,), (change,) = primals, tangents
+    return _hermitian(a, lower), (change + _adjoint(change)) / 2
+
+
+def _pivots(a: Any) -> Any:
+    """The pivots [.., n] of elimination without exchanges, which are positive for positive definite matrices only."""
+    a = lax.stop_gradient(a)
+    rest = jnp.arange(a.shape[-1])
+
+    def eliminate(k: Any, a: Any) -> Any:
+        row, column = (lax.dynamic_index_in_dim(a, k, axis, keepdims=True) for axis in (a.ndim - 2, a.ndim - 1))
+        change = column * row / lax.dynamic_index_in_dim(row, k, row.ndim - 1, keepdims=True)
+        return jnp.where((rest[:, None] > k) & (rest > k), a - change, a)
+
+    return jnp.diagonal(lax.fori_loop(0, a.shape[-1], eliminate, a), axis1=-2, axis2=-1)
+
+
+def _packed(a: Any) -> tuple[Any, Any]:
+    packed, pivots, _ = lax.linalg.lu(lax.stop_gradient(a))
+    return packed, pivots + 1
+
+
+def _singular(packed: Any) -> Any:
+    return _first(jnp.diagonal(lax.stop_gradient(packed), axis1=-2, axis2=-1) == 0)
+
+
+def _first(found: Any) -> Any:
+    """The place of the first that is true, counted from 1; 0 for none."""
+    return jnp.where(found.any(-1), jnp.argmax(found, -1) + 1, 0).astype(jnp.int32)
 
 
 def _adjoint(a: Any) -> Any:

@@ -26,6 +26,7 @@ from jax_ipu.models.frameworks import (
     torch_norms,
     torch_ordering,
     torch_resize,
+    torch_scatter,
 )
 
 
@@ -38,6 +39,31 @@ def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
 @_stop_gradient.register_fake
 def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
+
+
+@torch.library.custom_op("jax_ipu::multi_margin_loss", mutates_args=())
+def _multi_margin_loss(
+    x: torch.Tensor,
+    target: torch.Tensor,
+    p: float = 1,
+    margin: float = 1,
+    weight: torch.Tensor | None = None,
+    reduction: int = 1,
+) -> torch.Tensor:
+    """PyTorch's operation, which it decomposes whatever the table says."""
+    return torch.ops.aten.multi_margin_loss.default(x, target, p, margin, weight, reduction)
+
+
+@_multi_margin_loss.register_fake
+def _(
+    x: torch.Tensor,
+    target: torch.Tensor,
+    p: float = 1,
+    margin: float = 1,
+    weight: torch.Tensor | None = None,
+    reduction: int = 1,
+) -> torch.Tensor:
+    return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _convolution(
@@ -204,6 +230,8 @@ def _scatter_reduce(
         limits = np.iinfo(x.dtype)
         start = limits.min if reduce == "amax" else limits.max
         x, include_self = general(x, dim, index, jnp.full_like(source, start)), True
+    if not include_self and reduce in ("amax", "amin") and x.ndim:
+        return torch_scatter.extreme_of_others(x, dim % x.ndim, index, source, largest=reduce == "amax")
     return general(x, dim, index, source, reduce, include_self=include_self)
 
 
@@ -311,6 +339,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.hardswish.default: torch_kinks.hard_swish,
     torch.ops.aten.hardtanh.default: torch_kinks.hard_tanh,
     torch.ops.aten.leaky_relu.default: torch_kinks.leaky_relu,
+    torch.ops.aten._safe_softmax.default: torch_kinks.safe_softmax,
     torch.ops.aten.sinc.default: torch_kinks.sinc,
     torch.ops.aten.fmod.Tensor: _remainder_of_dividend,
     torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
@@ -342,8 +371,17 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.nonzero_static.default: torch_ordering.positions_of_true,
     torch.ops.aten.cholesky_inverse.default: torch_matrices.cholesky_inverse,
     torch.ops.aten.cholesky_solve.default: torch_matrices.cholesky_solve,
+    torch.ops.aten.linalg_cholesky_ex.default: torch_matrices.cholesky,
+    torch.ops.aten._linalg_eigh.default: torch_matrices.eigenvectors,
+    torch.ops.aten._linalg_det.default: torch_matrices.determinant,
+    torch.ops.aten._linalg_slogdet.default: torch_matrices.sign_and_log_of_determinant,
+    torch.ops.aten._linalg_solve_ex.default: torch_matrices.solution,
+    torch.ops.aten.linalg_inv_ex.default: torch_matrices.inverse,
+    torch.ops.aten.linalg_lu_factor_ex.default: torch_matrices.lu_factor,
     torch.ops.aten.linalg_lu.default: torch_matrices.lu,
     torch.ops.aten.linalg_ldl_factor_ex.default: torch_matrices.ldl_factor,
+    torch.ops.aten.binary_cross_entropy.default: torch_losses.binary_cross_entropy,
+    torch.ops.jax_ipu.multi_margin_loss.default: torch_losses.multi_margin_loss,
     torch.ops.aten.multilabel_margin_loss.default: torch_losses.multilabel_margin_loss,
     torch.ops.aten.mean.default: _mean,
     torch.ops.aten.mean.dim: _mean,
@@ -396,9 +434,17 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Tensor_Scalar: _power,
     torch.ops.aten.pow.Tensor_Tensor: _power,
 }
+# Those of PyTorch that no table keeps, and ours instead.
+RENAMED = {
+    torch.ops.aten.detach.default: torch.ops.jax_ipu.stop_gradient.default,
+    torch.ops.aten.detach_.default: torch.ops.jax_ipu.stop_gradient.default,
+    torch.ops.aten.multi_margin_loss.default: torch.ops.jax_ipu.multi_margin_loss.default,
+}
 # Those whose expressions in other operations have another value or gradient.
 NOT_DECOMPOSED = (
+    torch.ops.aten.binary_cross_entropy.default,
     torch.ops.aten.multilabel_margin_loss.default,
+    torch.ops.aten._safe_softmax.default,
     torch.ops.aten.hardsigmoid.default,
     torch.ops.aten.hardswish.default,
     torch.ops.aten.sinc.default,

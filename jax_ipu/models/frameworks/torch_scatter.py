@@ -1,0 +1,40 @@
+"""PyTorch's gradients of reductions into places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def extreme_of_others(x: Any, dim: int, index: Any, source: Any, *, largest: bool) -> Any:
+    """The largest or smallest of what goes to each place of x along `dim`; x where nothing does.
+
+    Elements equal to the result share its gradient. PyTorch counts that of x among them, though it has no part in it.
+    """
+
+    def places(index: Any) -> tuple[Any, ...]:
+        grid = jnp.meshgrid(*(jnp.arange(n) for n in index.shape), indexing="ij", sparse=True)
+        return (*grid[:dim], index, *grid[dim + 1 :])
+
+    @jax.custom_vjp
+    def extreme(x: Any, source: Any, index: Any) -> Any:
+        at = places(index)
+        start = x.at[at].set(-jnp.inf if largest else jnp.inf)
+        return start.at[at].max(source) if largest else start.at[at].min(source)
+
+    def forward(x: Any, source: Any, index: Any) -> Any:
+        result = extreme(x, source, index)
+        return result, (x, source, index, result)
+
+    def backward(saved: Any, gradient: Any) -> Any:
+        x, source, index, result = saved
+        at = places(index)
+        chosen = source == result[at]
+        share = gradient / (x == result).astype(x.dtype).at[at].add(chosen.astype(x.dtype))
+        kept = jnp.ones(x.shape, bool).at[at].set(False)
+        return jnp.where(kept, gradient, 0), jnp.where(chosen, share[at], 0), None
+
+    extreme.defvjp(forward, backward)
+    return extreme(x, source[tuple(slice(n) for n in index.shape)], index)

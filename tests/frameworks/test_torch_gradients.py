@@ -1,0 +1,101 @@
+"""Gradients of PyTorch's functions where they have kinks, limits or equal elements, as PyTorch has them."""
+
+import pytest
+
+from support.torch_models import torch_or_skip
+
+torch = torch_or_skip()
+
+from jax_ipu import GraphCoreManager  # noqa: E402
+
+functional = torch.nn.functional
+INDEX = torch.tensor([[0, 1, 2, 0], [2, 2, 2, 2]])
+
+
+class Weighted(torch.nn.Module):
+    """A sum of what the functions give for parameters of their own, with a weight for each element."""
+
+    def __init__(self, cases):
+        super().__init__()
+        self.functions = [function for function, _ in cases]
+        self.operands = torch.nn.ParameterList(torch.nn.Parameter(x.clone()) for _, x in cases)
+
+    def forward(self, scale):
+        total = torch.zeros(())
+        for function, x in zip(self.functions, self.operands, strict=True):
+            for value in torch.utils._pytree.tree_leaves(function(x)):
+                total = total + (value * torch.linspace(0.5, 2, value.numel()).view(value.shape)).sum()
+        return total * scale
+
+
+def check(*cases):
+    """Compares the gradients of all cases, in one program: a step of gradient descent takes them away."""
+    model = Weighted(cases)
+    data = torch.ones(1), torch.zeros(1)
+    with GraphCoreManager() as ipu:
+        loss = lambda outputs, targets: (outputs - targets).sum()  # noqa: E731
+        step = ipu.compile_training_step(model, loss, "sgd", data, learning_rate=1.0)
+        step(*data)
+        changed = step.weights()
+    (model(data[0]) - data[1]).sum().backward()
+    for i, (_, x) in enumerate(cases):
+        slope = model.operands[i].grad
+        torch.testing.assert_close(
+            torch.as_tensor(changed[f"operands.{i}"]), x - slope, rtol=1e-4, atol=1e-4, msg=lambda m, i=i: f"{i}: {m}"
+        )
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses(reduction):
+    """Margins of exactly zero have no gradient, probabilities of 0 and 1 a finite one."""
+    rows = torch.tensor([[3.0, 2, 1, 4], [0, 0.5, -1, -1], [1, 1, 0, 0]])
+    labels, weight = torch.tensor([0, 3, 1]), torch.tensor([1.0, 2, 3, 4])
+    sure, targets = torch.tensor([0.0, 1, 0.25, 0.75]), torch.tensor([0.0, 1, 0.5, 0.75])
+
+    def margins(**options):
+        return lambda x: functional.multi_margin_loss(x, labels, reduction=reduction, **options)
+
+    def entropy(**options):
+        return lambda x: functional.binary_cross_entropy(x, targets, reduction=reduction, **options)
+
+    check(
+        (margins(), rows),
+        (margins(p=2, margin=0.5, weight=weight), rows),
+        (lambda x: functional.multi_margin_loss(x[0], labels[:1], reduction=reduction), rows),
+        (entropy(), sure),
+        (entropy(weight=weight), sure),
+        (lambda x: functional.binary_cross_entropy(sure * 0.5 + 0.2, x, reduction=reduction), targets),
+    )
+
+
+@pytest.mark.parametrize("reduction", ["amax", "amin"])
+def test_extremes_without_what_was_there(reduction):
+    def reduce(x, dim):
+        return torch.scatter_reduce(x[:3, :3] if dim else x, dim, INDEX, x[:2], reduction, include_self=False)
+
+    ties = torch.tensor([[0.0, 2, 1, 2], [1, 1, 1, 1], [2, 0, 2, 0]])
+    check(*((lambda x, dim=dim: reduce(x, dim), x) for dim in (0, 1) for x in (ties, torch.randn(3, 4))))
+
+
+def test_attention_to_nothing():
+    """A row that a mask hides as a whole gives zeros, without a gradient."""
+    mask = torch.tensor([[True, False, True], [False, False, False], [False, True, True]])
+
+    def attend(x):
+        return functional.scaled_dot_product_attention(x, 2 * x + 0.1, x.flip(1), attn_mask=mask)
+
+    check((attend, torch.randn(2, 3, 4)))
+
+
+def test_matrices():
+    """The gradient of what one triangle decides is shared between both."""
+    linear, a = torch.linalg, torch.randn(3, 3)
+    positive = a @ a.T + torch.eye(3)
+    check(
+        (linear.det, a),
+        (lambda x: linear.slogdet(x)[1], a),
+        (lambda x: linear.solve(x, a), positive),
+        (lambda x: linear.solve(x, x[0], left=True), positive),
+        (linear.cholesky, positive + torch.triu(a, 1)),
+        (linear.eigvalsh, positive + torch.triu(a, 1)),
+    )
