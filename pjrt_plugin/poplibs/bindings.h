@@ -41,7 +41,9 @@ poplar::Type TypeNamed(const std::string& name);
 poplar::OptionFlags FlagsOf(const Options& options);
 
 void BindConvolution(nb::module_& module);
+void BindIndex(nb::module_& module);
 void BindLinearAlgebra(nb::module_& module);
+void BindPooling(nb::module_& module);
 void BindProduct(nb::module_& module);
 void BindTopK(nb::module_& module);
 

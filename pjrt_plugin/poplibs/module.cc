@@ -76,7 +76,9 @@ NB_MODULE(_poplibs, module) {
              nb::arg("outs"), nb::arg("seq"), nb::arg("name"));
   module.def("reduce", &Reduce);
   BindConvolution(module);
+  BindIndex(module);
   BindLinearAlgebra(module);
+  BindPooling(module);
   BindProduct(module);
   BindTopK(module);
 }
