@@ -45,6 +45,7 @@ void BindIndex(nb::module_& module);
 void BindLinearAlgebra(nb::module_& module);
 void BindPooling(nb::module_& module);
 void BindProduct(nb::module_& module);
+void BindReduction(nb::module_& module);
 void BindTopK(nb::module_& module);
 
 }  // namespace jax_ipu::poplibs

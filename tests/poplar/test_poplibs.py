@@ -108,9 +108,22 @@ PROGRAMS = {
     "batched": (jnp.matmul, (floats(3, 8, 16), floats(3, 16, 5)), {"dot_general": 1}),
     "half": (jnp.dot, (floats(16, 32).astype(np.float16), floats(32, 8).astype(np.float16)), {"dot_general": 1}),
     "reductions": (
-        lambda x, n: (x.sum(0), x.sum() + 1, (x > 0).any(1), (x > 0).all(), n.max(), n.min(), n.sum(), x[:3].prod(1)),
+        lambda x, n: (
+            *(x.sum(0), x.sum() + 1, (x > 0).any(1), (x > 0).all(), n.sum(), n.prod(), x[:3].prod(1)),
+            *(n.view(np.uint32).sum(), n.view(np.uint32)[1:4].prod()),
+        ),
         (floats(6, 10), WHOLE),
-        {"reduce": 8},
+        {"reduce": 9},
+    ),
+    "extremes of rows": (
+        lambda x: [
+            f(y, axis)
+            for y in (x, x.astype(np.float16), x.view(np.int32), x.view(np.uint32))
+            for f in (jnp.max, jnp.min)
+            for axis in (0, 1, None)
+        ],
+        (np.array([[INF, 1, -2, INF], [-INF, -INF, -INF, -INF], [NAN, 1, -NAN, 2], [1e30, -1, -0.0, 5]], np.float32),),
+        {"reduce": 24},
     ),
     "extremes": (
         lambda x, y: (jnp.maximum(x, 0), jnp.minimum(x, y), jnp.maximum(y, x), jnp.clip(x, -1, 1), jnp.sign(x)),
@@ -134,6 +147,28 @@ PROGRAMS = {
     "integers": (
         lambda n, m: (n + m, n * m, n - m, n & m, n | m, n ^ m, ~n, n << 3, n >> 2, abs(n), jnp.maximum(n, m), n < m),
         (WHOLE, WHOLE[::-1].copy()),
+        {"ipu.map": 1},
+    ),
+    "predicates": (
+        lambda p, q: (p < q, p <= q, p > q, p >= q, p == q, p != q, p & q, p | q, p ^ q, ~p),
+        (np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)),
+        {"ipu.map": 1},
+    ),
+    # By 0, of the least integer by -1, by more bits than there are.
+    "division and shifts of integers": (
+        lambda n, m: [
+            f(a, b)
+            for a, b in ((n, m), (n.view(np.uint32), m.view(np.uint32)))
+            for f in (lax.div, lax.rem, lax.shift_left, lax.shift_right_logical, lax.shift_right_arithmetic)
+        ],
+        tuple(np.meshgrid(WHOLE, np.array([0, 1, -1, 2, -7, 31, 32, 33, 2**31 - 1, -(2**31)], np.int32))),
+        {"ipu.map": 1},
+    ),
+    "division and shifts of integers by constants": (
+        lambda n: [
+            (lax.div(n, c), lax.rem(n, c), n << c, n >> c) for c in map(np.int32, (0, 3, -1, -5, 31, 32, -(2**31)))
+        ],
+        (WHOLE,),
         {"ipu.map": 1},
     ),
     "selects": (lambda x, y: jnp.where(x > y, x * 2, y - 1), (floats(5, 7), floats(5, 7)), {"ipu.map": 1}),
@@ -301,12 +336,11 @@ def test_a_gradient_of_weights_that_does_not_fit_at_once():
 @needs_poplibs
 def test_what_poplibs_lacks_comes_from_the_own_library_with_a_reason():
     def program(n, x):
-        return n // 3, x.max(), n.at[n].add(1), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
+        return jnp.sort(x), n.at[n].add(1), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
 
     report = jax_ipu.report(program, WHOLE, SPECIAL, compiler_options={"ipu_poplibs": FOLDER})
     reasons = {row["op"]: row["reason"] for row in report.as_dict()["libraries"] if row["library"] == "hlo"}
-    assert reasons["ipu.map"].startswith("popops does not define ") and "by the integer 0" in reasons["ipu.map"]
-    assert "popops' maximum of floats has no NaN" in reasons["reduce"]
+    assert "no sort of f32 in which -0 is 0" in reasons["sort"]
     assert "popnn's maximum of floats has no NaN" in reasons["reduce_window"]
     assert "does not leave out positions outside" in reasons["scatter"]
 

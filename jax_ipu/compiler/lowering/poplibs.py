@@ -7,6 +7,7 @@ choice is noted for each op with the reason.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,15 +35,13 @@ _NO_OPERATION = frozenset(
         *("ipu.ffi_call", "partition_id", "replica_id", "ipu.tile_put"),
     )
 )
-# Reductions whose value does not depend on NaN, infinities or the order, beyond rounding.
 _REDUCTIONS = {
     "add": ("f32", "f16", "s32", "u32"),
-    "multiply": ("f32", "f16", "s32"),
-    "maximum": ("s32", "u32"),
-    "minimum": ("s32", "u32"),
+    "multiply": ("f32", "f16", "s32", "u32"),
+    "maximum": ("f32", "f16", "s32", "u32"),
+    "minimum": ("f32", "f16", "s32", "u32"),
 }
 _LOGICAL = {"and": "and", "multiply": "and", "minimum": "and", "or": "or", "add": "or", "maximum": "or"}
-_LOSES = "popops' {} of floats has no NaN, and no infinity where all elements are one"
 
 
 @dataclass(frozen=True)
@@ -268,8 +267,7 @@ class PopLibs:
         if dtype == "pred" and name in _LOGICAL:
             name = _LOGICAL[name]
         elif dtype not in _REDUCTIONS.get(name, ()):
-            floats = name in ("maximum", "minimum") and dtype in ("f32", "f16")
-            raise _Lacks(_LOSES.format(name) if floats else f"popops has no reduction of {dtype} by {name}")
+            raise _Lacks(f"popops has no reduction of {dtype} by {name}")
         tensor = context.tensor(operand)
         debug = context.name(op)
         dims = list(op.attrs["dimensions"])
@@ -291,7 +289,7 @@ class PopLibs:
         operand, initial = op.operands
         name = single_op(op.regions[0])
         if name in ("maximum", "minimum"):
-            raise _Lacks(_LOSES.format(name).replace("popops'", "popnn's"))
+            raise _Lacks(f"popnn's {name} of floats has no NaN, and no infinity where all elements are one")
         if name != "add" or operand.dtype not in ("f32", "f16"):
             raise _Lacks(f"popnn pools no {operand.dtype} by {name or 'several operations'}")
         literal = initial.op.attrs["value"] if initial.op is not None and initial.op.name == "constant" else None
@@ -464,6 +462,8 @@ def _identity(name: str, dtype: str) -> bytes | None:
         return pack_scalar(dtype, 0)
     if name in ("multiply", "and"):
         return pack_scalar(dtype, 1)
+    if name in ("maximum", "minimum") and dtype in ("f32", "f16"):
+        return pack_scalar(dtype, -math.inf if name == "maximum" else math.inf)
     return None
 
 
