@@ -41,8 +41,11 @@ poplar::Type TypeNamed(const std::string& name);
 poplar::OptionFlags FlagsOf(const Options& options);
 
 void BindConvolution(nb::module_& module);
+void BindIndex(nb::module_& module);
 void BindLinearAlgebra(nb::module_& module);
+void BindPooling(nb::module_& module);
 void BindProduct(nb::module_& module);
+void BindReduction(nb::module_& module);
 void BindTopK(nb::module_& module);
 
 }  // namespace jax_ipu::poplibs

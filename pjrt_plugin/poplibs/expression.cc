@@ -113,6 +113,26 @@ std::optional<BinaryOpType> BinaryOfPredicates(ScalarOp op) {
   }
 }
 
+// false is less than true: one of both is turned, and then a logical operation is the order.
+struct OrderOfPredicates {
+  BinaryOpType operation;
+  std::size_t turned;
+};
+std::optional<OrderOfPredicates> OrderOf(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kLt:
+      return OrderOfPredicates{BinaryOpType::LOGICAL_AND, 0};
+    case ScalarOp::kLe:
+      return OrderOfPredicates{BinaryOpType::LOGICAL_OR, 0};
+    case ScalarOp::kGt:
+      return OrderOfPredicates{BinaryOpType::LOGICAL_AND, 1};
+    case ScalarOp::kGe:
+      return OrderOfPredicates{BinaryOpType::LOGICAL_OR, 1};
+    default:
+      return std::nullopt;
+  }
+}
+
 bool IsFloatOrder(const Instruction& i) {
   return (i.op == ScalarOp::kMaximum || i.op == ScalarOp::kMinimum || i.op == ScalarOp::kClamp) &&
          IsReal(i.operand_type);
@@ -125,6 +145,10 @@ bool ConvertsToInteger(const Instruction& i) {
 bool IsShift(ScalarOp op) {
   return op == ScalarOp::kShiftLeft || op == ScalarOp::kShiftRightLogical ||
          op == ScalarOp::kShiftRightArithmetic;
+}
+
+bool DividesIntegers(const Instruction& i) {
+  return (i.op == ScalarOp::kDivide || i.op == ScalarOp::kRemainder) && IsWhole(i.operand_type);
 }
 
 class Program {
@@ -150,14 +174,10 @@ class Program {
     if (i.op == ScalarOp::kNot) return "";
     if (Unary(i.op)) return type == DType::kPred ? "popops has no " + name + " of predicates" : "";
     if (type == DType::kPred)
-      return BinaryOfPredicates(i.op) ? "" : "popops has no " + name + " of predicates";
+      return BinaryOfPredicates(i.op) || OrderOf(i.op) ? "" : "popops has no " + name + " of predicates";
     if (!Binary(i.op)) return "popops has no " + name;
     if (IsWhole(type)) {
-      if (i.op == ScalarOp::kDivide || i.op == ScalarOp::kRemainder)
-        return "popops does not define " + name + " by the integer 0";
       if (i.op == ScalarOp::kPower) return "popops' power of integers takes no negative exponent";
-      if (IsShift(i.op) && !IsConstantBelow(i.operand[1], 32))
-        return "popops does not define " + name + " by as many bits as there are, or more";
     }
     return "";
   }
@@ -190,20 +210,22 @@ class Program {
 
   // How often the expression of an instruction has each of its operands.
   static std::size_t TimesRead(const Instruction& i) {
+    if (DividesIntegers(i) || (IsShift(i.op) && IsWhole(i.operand_type))) return 4;
     if (IsFloatOrder(i) || ConvertsToInteger(i)) return 4;
     if (i.op == ScalarOp::kSign) return IsReal(i.operand_type) ? 4 : 1;
     return 1;
   }
 
- private:
+  // Whether a 32-bit constant is below the limit, as a number without sign, and not 0.
   bool IsConstantBelow(unsigned reg, std::uint32_t limit) const {
     const hlo::ScalarConstant* const constant = ConstantOf(reg);
     if (constant == nullptr) return false;
     std::uint32_t value;
     std::memcpy(&value, constant->bytes, sizeof value);
-    return value < limit;
+    return value != 0 && value < limit;
   }
 
+ private:
   const hlo::Expression& e_;
 };
 
@@ -381,6 +403,41 @@ class Mapper {
     return pe::Select(pe::Const(std::int32_t{2147483647}), lower, pe::Gte(value, pe::Const(limit)));
   }
 
+  static Any Whole(DType type, std::int64_t value) {
+    if (type == DType::kS32) return pe::Const(static_cast<std::int32_t>(value));
+    return pe::Const(static_cast<std::uint32_t>(value));
+  }
+
+  // popops does not define a division by 0, nor that of the least integer by -1; StableHLO does: the quotient
+  // by 0 has all bits, the remainder is the dividend; the others are those of the dividend's negative.
+  Any DivideIntegers(const Instruction& i) {
+    const BinaryOpType operation = Binary(i.op).value();
+    const bool is_quotient = i.op == ScalarOp::kDivide;
+    const DType type = i.operand_type;
+    const Any x = Tree(i.operand[0]), y = Tree(i.operand[1]);
+    if (program_.IsConstantBelow(i.operand[1], 0x80000000u)) return pe::BinaryOp(operation, x, y);
+    Any by_one = pe::Equal(y, Whole(type, 0));
+    if (type == DType::kS32) by_one = pe::Or(by_one, pe::Equal(y, Whole(type, -1)));
+    Any result = pe::BinaryOp(operation, x, pe::Select(Whole(type, 1), y, by_one));
+    if (type == DType::kS32 && is_quotient)
+      result = pe::Select(pe::Sub(Whole(type, 0), x), result, pe::Equal(y, Whole(type, -1)));
+    return pe::Select(is_quotient ? Whole(type, -1) : x, result, pe::Equal(y, Whole(type, 0)));
+  }
+
+  // Nor does it define shifts by as many bits as there are, or more: they leave no bit, or the sign.
+  Any Shift(const Instruction& i) {
+    const BinaryOpType operation = Binary(i.op).value();
+    const DType type = i.operand_type;
+    const Any x = Tree(i.operand[0]), bits = Tree(i.operand[1]);
+    if (program_.IsConstantBelow(i.operand[1], 32)) return pe::BinaryOp(operation, x, bits);
+    const Any last = Whole(type, 31);
+    Any is_defined = pe::Lte(bits, last);
+    if (type == DType::kS32) is_defined = pe::And(is_defined, pe::Gte(bits, Whole(type, 0)));
+    if (i.op == ScalarOp::kShiftRightArithmetic)
+      return pe::BinaryOp(operation, x, pe::Select(bits, last, is_defined));
+    return pe::Select(pe::BinaryOp(operation, x, pe::BitwiseAnd(bits, last)), Whole(type, 0), is_defined);
+  }
+
   Any Convert(const Instruction& i) {
     const Any x = Tree(i.operand[0]);
     if (i.operand_type == i.result_type) return x;
@@ -421,6 +478,14 @@ class Mapper {
         break;
     }
     if (const auto unary = Unary(i.op)) return pe::UnaryOp(*unary, operand(0));
+    if (DividesIntegers(i)) return DivideIntegers(i);
+    if (IsShift(i.op)) return Shift(i);
+    if (const auto order = i.operand_type == DType::kPred ? OrderOf(i.op) : std::nullopt) {
+      const auto side = [&](std::size_t n) {
+        return n == order->turned ? Any(pe::Not(operand(n))) : operand(n);
+      };
+      return pe::BinaryOp(order->operation, side(0), side(1));
+    }
     if (i.operand_type == DType::kPred)
       return pe::BinaryOp(BinaryOfPredicates(i.op).value(), operand(0), operand(1));
     if (IsFloatOrder(i)) {

@@ -4,11 +4,9 @@
 //
 //   why_not(expression) -> str                      "" where popops::map computes it
 //   map(graph, expression, tensors, outs, seq, name) -> list[Tensor]
-//   reduce(graph, tensor, operation, dims, seq, name) -> Tensor
 // and those of the other files.
 #include <optional>
 #include <poplin/codelets.hpp>
-#include <popops/Reduce.hpp>
 #include <popops/codelets.hpp>
 #include <string>
 #include <vector>
@@ -51,17 +49,6 @@ std::vector<Tensor> MapExpression(Graph& graph, const hlo::Expression& expressio
   return Map(graph, expression, tensors, given, sequence, name);
 }
 
-Tensor Reduce(Graph& graph, const Tensor& tensor, const std::string& operation, const Shape& dims,
-              Sequence& sequence, const std::string& name) {
-  static const std::map<std::string, popops::Operation> table = {
-      {"add", popops::Operation::ADD},         {"multiply", popops::Operation::MUL},
-      {"maximum", popops::Operation::MAX},     {"minimum", popops::Operation::MIN},
-      {"and", popops::Operation::LOGICAL_AND}, {"or", popops::Operation::LOGICAL_OR}};
-  const auto found = table.find(operation);
-  if (found == table.end()) throw Lacks("popops has no reduction by " + operation);
-  return popops::reduce(graph, tensor, dims, popops::ReduceParams(found->second), sequence, name);
-}
-
 }  // namespace
 }  // namespace jax_ipu::poplibs
 
@@ -74,9 +61,11 @@ NB_MODULE(_poplibs, module) {
   module.def("why_not", &WhyNot);
   module.def("map", &MapExpression, nb::arg("graph"), nb::arg("expression"), nb::arg("tensors"),
              nb::arg("outs"), nb::arg("seq"), nb::arg("name"));
-  module.def("reduce", &Reduce);
   BindConvolution(module);
+  BindIndex(module);
   BindLinearAlgebra(module);
+  BindPooling(module);
   BindProduct(module);
+  BindReduction(module);
   BindTopK(module);
 }

@@ -56,7 +56,8 @@ def arguments(width=WIDTH, rows=ROWS, layers=LAYERS):
 
 
 def text_of(function, *args):
-    return str(jax.jit(function, keep_unused=True).trace(*args).lower(lowering_platforms=("ipu",)).compiler_ir("stablehlo")).encode()
+    traced = jax.jit(function, keep_unused=True).trace(*args)
+    return str(traced.lower(lowering_platforms=("ipu",)).compiler_ir("stablehlo")).encode()
 
 
 def options(**values):

@@ -99,6 +99,8 @@ def layer(x, w, b):
     return jnp.tanh(x @ w + b).sum()
 
 
+# Ops that change no element: zeros keep their signs.
+MOVES = {"gather", "dynamic_slice", "dynamic_update_slice", "sort"}
 # Program, arguments, and the ops that must come from PopLibs.
 PROGRAMS = {
     "layer": (layer, (floats(32, 64), floats(64, 48), floats(48)), {"dot_general": 1, "ipu.map": 1, "reduce": 1}),
@@ -106,9 +108,22 @@ PROGRAMS = {
     "batched": (jnp.matmul, (floats(3, 8, 16), floats(3, 16, 5)), {"dot_general": 1}),
     "half": (jnp.dot, (floats(16, 32).astype(np.float16), floats(32, 8).astype(np.float16)), {"dot_general": 1}),
     "reductions": (
-        lambda x, n: (x.sum(0), x.sum() + 1, (x > 0).any(1), (x > 0).all(), n.max(), n.min(), n.sum(), x[:3].prod(1)),
+        lambda x, n: (
+            *(x.sum(0), x.sum() + 1, (x > 0).any(1), (x > 0).all(), n.sum(), n.prod(), x[:3].prod(1)),
+            *(n.view(np.uint32).sum(), n.view(np.uint32)[1:4].prod()),
+        ),
         (floats(6, 10), WHOLE),
-        {"reduce": 8},
+        {"reduce": 9},
+    ),
+    "extremes of rows": (
+        lambda x: [
+            f(y, axis)
+            for y in (x, x.astype(np.float16), x.view(np.int32), x.view(np.uint32))
+            for f in (jnp.max, jnp.min)
+            for axis in (0, 1, None)
+        ],
+        (np.array([[INF, 1, -2, INF], [-INF, -INF, -INF, -INF], [NAN, 1, -NAN, 2], [1e30, -1, -0.0, 5]], np.float32),),
+        {"reduce": 24},
     ),
     "extremes": (
         lambda x, y: (jnp.maximum(x, 0), jnp.minimum(x, y), jnp.maximum(y, x), jnp.clip(x, -1, 1), jnp.sign(x)),
@@ -132,6 +147,28 @@ PROGRAMS = {
     "integers": (
         lambda n, m: (n + m, n * m, n - m, n & m, n | m, n ^ m, ~n, n << 3, n >> 2, abs(n), jnp.maximum(n, m), n < m),
         (WHOLE, WHOLE[::-1].copy()),
+        {"ipu.map": 1},
+    ),
+    "predicates": (
+        lambda p, q: (p < q, p <= q, p > q, p >= q, p == q, p != q, p & q, p | q, p ^ q, ~p),
+        (np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)),
+        {"ipu.map": 1},
+    ),
+    # By 0, of the least integer by -1, by more bits than there are.
+    "division and shifts of integers": (
+        lambda n, m: [
+            f(a, b)
+            for a, b in ((n, m), (n.view(np.uint32), m.view(np.uint32)))
+            for f in (lax.div, lax.rem, lax.shift_left, lax.shift_right_logical, lax.shift_right_arithmetic)
+        ],
+        tuple(np.meshgrid(WHOLE, np.array([0, 1, -1, 2, -7, 31, 32, 33, 2**31 - 1, -(2**31)], np.int32))),
+        {"ipu.map": 1},
+    ),
+    "division and shifts of integers by constants": (
+        lambda n: [
+            (lax.div(n, c), lax.rem(n, c), n << c, n >> c) for c in map(np.int32, (0, 3, -1, -5, 31, 32, -(2**31)))
+        ],
+        (WHOLE,),
         {"ipu.map": 1},
     ),
     "selects": (lambda x, y: jnp.where(x > y, x * 2, y - 1), (floats(5, 7), floats(5, 7)), {"ipu.map": 1}),
@@ -179,6 +216,79 @@ PROGRAMS |= {
         (RANKED, np.arange(60, dtype=np.int32).reshape(3, 20) * 7 % 11),
         {"chlo.top_k": 2},
     ),
+    "sorts": (
+        lambda n: (jnp.sort(n), jnp.sort(n, 0, descending=True), jnp.sort(n.astype(np.uint32))),
+        (np.array([[5, -3, 2**31 - 1], [0, -(2**31), 5]], np.int32),),
+        {"sort": 3},
+    ),
+    "sums of windows": (
+        lambda x: (
+            lax.reduce_window(x, np.float32(0), lax.add, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"),
+            lax.reduce_window(x[0, :, :, 0], np.float32(0), lax.add, (2, 3), (2, 3), "VALID"),
+        ),
+        (IMAGES,),
+        {"reduce_window": 2},
+    ),
+    "sums of windows with NaN and infinities": (
+        lambda x: [
+            lax.reduce_window(y, y.dtype.type(0), lax.add, (3, 2), strides, padding)
+            for y in (x, x.astype(np.float16))
+            for strides, padding in (((1, 1), "SAME"), ((2, 3), [(-1, 4), (2, -1)]))
+        ],
+        (np.array([[1, NAN, 2, -0.0, -0.0], [INF, 3, 4, -0.0, -0.0], [-INF, 5, 6, 7, 8]] * 2, np.float32),),
+        {"reduce_window": 4},
+    ),
+    "gradient of an average": (
+        jax.grad(
+            lambda x: (lax.reduce_window(x, np.float32(0), lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "SAME") ** 2).sum()
+        ),
+        (IMAGES,),
+        {"reduce_window": 1},
+    ),
+    # Positions outside are clamped, negative ones count from the end.
+    "lookups": (
+        lambda table, rows: (table[rows], table[:, rows[0]], table.at[rows].get(mode="clip"), table[rows, rows]),
+        (floats(12, 8), np.array([[0, 11, -1], [5, -12, 40]], np.int32)),
+        {"gather": 3},
+    ),
+    "lookups of each type": (
+        lambda x, rows: [
+            table.at[places].get(mode="clip")
+            for table in (x, x.astype(np.float16), x > 0, x.view(np.int32), x.view(np.uint32))
+            for places in (rows, rows.view(np.uint32))
+        ],
+        (SPECIAL.reshape(5, 2), np.array([0, 4, 5, -1, -(2**31), 2**31 - 1, 3], np.int32)),
+        {"gather": 8},
+    ),
+    "a gradient of lookups": (
+        lambda table, rows: jax.grad(lambda table: (table[rows] ** 2).sum())(table),
+        (floats(12, 8), np.array([[0, 11, -1], [5, -12, 0]], np.int32)),
+        {"gather": 1},
+    ),
+    "slices at positions of run time": (
+        lambda x, i: (
+            lax.dynamic_slice(x, (i, 0), (3, 7)),
+            lax.dynamic_slice(x, (i, i), (2, 4)),
+            lax.dynamic_update_slice(x, x[:2, :3] * 2, (i, i + 1)),
+        ),
+        (floats(9, 7), np.int32(8)),
+        {"dynamic_slice": 2, "dynamic_update_slice": 1},
+    ),
+    "slices of each type, at positions outside": (
+        lambda x, places: [
+            moved
+            for table in (x, x.astype(np.float16), x > 0, x.view(np.int32), x.view(np.uint32))
+            for i in (places[0], places[1], places[2].view(np.uint32))
+            for moved in (lax.dynamic_slice(table, (i, i), (2, 1)), lax.dynamic_update_slice(table, table[1:3], (i, i)))
+        ],
+        (SPECIAL.reshape(5, 2), np.array([-(2**31), 2, -1], np.int32)),
+        {"dynamic_slice": 10, "dynamic_update_slice": 10},
+    ),
+    "nothing": (
+        lambda x, i: (x[i], lax.dynamic_slice(x, (i[0], 0), (2, 0)), jnp.sort(x, 0), x.sum(1) + i[0]),
+        (np.ones((3, 0), np.int32), np.array([1, 2], np.int32)),
+        {},
+    ),
 }
 
 
@@ -199,6 +309,8 @@ def test_values_are_those_of_the_cpu(name):
         assert mine.dtype == theirs.dtype
         tolerance = 2e-2 if mine.dtype == np.float16 else 2e-5
         np.testing.assert_allclose(np.asarray(mine), np.asarray(theirs), rtol=tolerance, atol=tolerance)
+        if taken.keys() <= MOVES:
+            np.testing.assert_array_equal(np.signbit(mine), np.signbit(theirs))
     libraries = jax_ipu.report(fun, *args, compiler_options={"ipu_poplibs": FOLDER}).as_dict()["libraries"]
     counts = {}
     for row in libraries:
@@ -224,12 +336,13 @@ def test_a_gradient_of_weights_that_does_not_fit_at_once():
 @needs_poplibs
 def test_what_poplibs_lacks_comes_from_the_own_library_with_a_reason():
     def program(n, x):
-        return n // 3, x.max()
+        return jnp.sort(x), n.at[n].add(1), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
 
     report = jax_ipu.report(program, WHOLE, SPECIAL, compiler_options={"ipu_poplibs": FOLDER})
     reasons = {row["op"]: row["reason"] for row in report.as_dict()["libraries"] if row["library"] == "hlo"}
-    assert reasons["ipu.map"].startswith("popops does not define ") and "by the integer 0" in reasons["ipu.map"]
-    assert "popops' maximum of floats has no NaN" in reasons["reduce"]
+    assert "no sort of f32 in which -0 is 0" in reasons["sort"]
+    assert "popnn's maximum of floats has no NaN" in reasons["reduce_window"]
+    assert "does not leave out positions outside" in reasons["scatter"]
 
 
 @needs_poplibs

@@ -21,7 +21,7 @@ def lower_dynamic_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return [_ipu.dynamic_slice(context.graph, operand, starts, op.result.shape, context.sequence, name)]
 
 
-def _writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
+def writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
     """The storage of the operand where the op may write over it, otherwise a copy.
 
     A copy as well where the operand consists of parts of several variables, as what devices sent each other may.
@@ -39,7 +39,7 @@ def lower_dynamic_update_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor
     """Writes a slice at a position that is clamped into the operand."""
     operand, update, *starts = op.operands
     name = context.name(op)
-    target = _writeable(context, op, operand)
+    target = writeable(context, op, operand)
     if num_elements(update.shape) == 0:
         return [target]
     indices = [context.tensor(s) for s in starts]
@@ -53,7 +53,7 @@ def lower_update_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """Copies the update over every `strides[d]`th element from `start_indices[d]` on."""
     operand, update = op.operands
     name = context.name(op)
-    result = _writeable(context, op, operand)
+    result = writeable(context, op, operand)
     begins, strides = op.attrs["start_indices"], op.attrs["strides"]
     ends = [b + (n - 1) * s + 1 for b, n, s in zip(begins, update.shape, strides, strict=True)]
     target = result.slice(begins, ends)
@@ -96,7 +96,7 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     count = len(op.results)
     operands, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     name = context.name(op)
-    targets = [_writeable(context, op, o) for o in operands]
+    targets = [writeable(context, op, o) for o in operands]
     if num_elements(updates[0].shape) == 0 or num_elements(op.results[0].shape) == 0:
         return targets
     d = op.attrs["scatter_dimension_numbers"]

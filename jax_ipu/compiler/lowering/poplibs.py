@@ -7,6 +7,7 @@ choice is noted for each op with the reason.
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from typing import Any
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.errors import CompileError
-from jax_ipu.compiler.expression import region_program
+from jax_ipu.compiler.expression import region_program, single_op
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.location import operation_path
-from jax_ipu.compiler.lowering import convolution, product, table
+from jax_ipu.compiler.lowering import convolution, index, product, table, window
 from jax_ipu.compiler.lowering.context import Context, Creator, Lowering, broadcast, expression_of
 from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.shapes import ConvShape, DotShape
@@ -34,15 +35,13 @@ _NO_OPERATION = frozenset(
         *("ipu.ffi_call", "partition_id", "replica_id", "ipu.tile_put"),
     )
 )
-# Reductions whose value does not depend on NaN, infinities or the order, beyond rounding.
 _REDUCTIONS = {
     "add": ("f32", "f16", "s32", "u32"),
-    "multiply": ("f32", "f16", "s32"),
-    "maximum": ("s32", "u32"),
-    "minimum": ("s32", "u32"),
+    "multiply": ("f32", "f16", "s32", "u32"),
+    "maximum": ("f32", "f16", "s32", "u32"),
+    "minimum": ("f32", "f16", "s32", "u32"),
 }
 _LOGICAL = {"and": "and", "multiply": "and", "minimum": "and", "or": "or", "add": "or", "maximum": "or"}
-_LOSES = "popops' {} of floats has no NaN, and no infinity where all elements are one"
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,15 @@ class PopLibs:
             "cholesky": self._cholesky,
             "convolution": self._convolution,
             "dot_general": self._dot_general,
+            "dynamic_slice": self._dynamic_slice,
+            "dynamic_update_slice": self._dynamic_update_slice,
+            "gather": self._gather,
             "ipu.map": self._map,
             "reduce": self._reduce,
+            "reduce_window": self._reduce_window,
+            "scatter": self._scatter,
+            "select_and_scatter": self._select_and_scatter,
+            "sort": self._sort,
             "triangular_solve": self._triangular_solve,
         }
         result: dict[str, Lowering] = {}
@@ -208,6 +214,31 @@ class PopLibs:
         )
         return [values, places]
 
+    def _sort(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        if len(op.results) != 1:
+            raise _Lacks("popops' sort of keys with values is not stable")
+        dtype = op.operands[0].dtype
+        if dtype not in ("s32", "u32"):
+            raise _Lacks(f"PopLibs has no sort of {dtype} in which -0 is 0 and NaN is last")
+        program = region_program(op.regions[0], op)
+        name, *_, first, second, _, _ = program.code[0] if len(program.code) == 1 else ("", 0, 0, 0, 0)
+        if name not in ("lt", "le", "gt", "ge") or {first, second} != {0, 1}:
+            raise _Lacks("popops sorts by the order of numbers")
+        (tensor,) = context.operands(op)
+        rank = len(op.result.shape)
+        dim = op.attrs.get("dimension", -1) % rank
+        order = [*(d for d in range(rank) if d != dim), dim]
+        largest = name.startswith("g") == (first == 0)
+        values, _ = self.module.top_k(
+            context.graph,
+            tensor.dim_shuffle(order),
+            op.result.shape[dim],
+            largest,
+            context.sequence,
+            context.name(op),
+        )
+        return [values.dim_shuffle([order.index(d) for d in range(rank)])]
+
     # Elementwise --------------------------------------------------------------------------------------------------
 
     def _map(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
@@ -236,8 +267,7 @@ class PopLibs:
         if dtype == "pred" and name in _LOGICAL:
             name = _LOGICAL[name]
         elif dtype not in _REDUCTIONS.get(name, ()):
-            floats = name in ("maximum", "minimum") and dtype in ("f32", "f16")
-            raise _Lacks(_LOSES.format(name) if floats else f"popops has no reduction of {dtype} by {name}")
+            raise _Lacks(f"popops has no reduction of {dtype} by {name}")
         tensor = context.tensor(operand)
         debug = context.name(op)
         dims = list(op.attrs["dimensions"])
@@ -250,6 +280,97 @@ class PopLibs:
         start = broadcast(context.tensor(initial), op.result.shape, ())
         combine = expression_of(program)
         return list(self.module.map(context.graph, combine, [start, reduced], [None], context.sequence, debug))
+
+    # Windows -------------------------------------------------------------------------------------------------------
+
+    def _reduce_window(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        if len(op.results) != 1:
+            raise _Lacks("popnn pools one tensor")
+        operand, initial = op.operands
+        name = single_op(op.regions[0])
+        if name in ("maximum", "minimum"):
+            raise _Lacks(f"popnn's {name} of floats has no NaN, and no infinity where all elements are one")
+        if name != "add" or operand.dtype not in ("f32", "f16"):
+            raise _Lacks(f"popnn pools no {operand.dtype} by {name or 'several operations'}")
+        literal = initial.op.attrs["value"] if initial.op is not None and initial.op.name == "constant" else None
+        if literal is None or literal.data != pack_scalar(operand.dtype, 0):
+            raise _Lacks("popnn's sums begin with 0")
+        rank = len(operand.shape)
+        sizes = op.attrs["window_dimensions"]
+        strides = op.attrs.get("window_strides", (1,) * rank)
+        padding = window.pairs(op.attrs.get("padding"), rank)
+        if set(op.attrs.get("base_dilations", ())) | set(op.attrs.get("window_dilations", ())) > {1}:
+            raise _Lacks("popnn has no dilated windows")
+        spatial = [d for d in range(rank) if (sizes[d], strides[d], padding[d]) != (1, 1, (0, 0))]
+        others = [d for d in range(rank) if d not in spatial]
+        if not spatial:
+            raise _Lacks("the window is one element")
+        # The last of the other dimensions are the channels.
+        order = [*others, *spatial]
+        shape = [operand.shape[d] for d in order]
+        channels = shape[len(others) - 1] if others else 1
+        batch = num_elements(tuple(shape[: len(others)])) // channels
+        tensor = context.tensor(operand).dim_shuffle(order)
+        pooled = self.module.pool_sum(
+            context.graph,
+            tensor.reshape((batch, channels, *shape[len(others) :])),
+            [sizes[d] for d in spatial],
+            [strides[d] for d in spatial],
+            [padding[d] for d in spatial],
+            context.sequence,
+            context.name(op),
+        )
+        made = pooled.reshape(tuple(op.result.shape[d] for d in order))
+        return [made.dim_shuffle([order.index(d) for d in range(rank)])]
+
+    def _select_and_scatter(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        raise _Lacks("popnn's gradient of maximum pooling goes to all elements that are as large as the maximum")
+
+    # Positions known at run time -----------------------------------------------------------------------------------
+
+    def _gather(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        _check_moved(op, 1)
+        numbers = op.attrs["dimension_numbers"]
+        if numbers["operand_batching_dims"]:
+            raise _Lacks("popops::gather has no batching dimensions")
+        operand, indices = context.operands(op)
+        return [
+            self.module.gather(
+                context.graph,
+                operand,
+                indices,
+                numbers["offset_dims"],
+                numbers["collapsed_slice_dims"],
+                numbers["start_index_map"],
+                numbers["index_vector_dim"],
+                op.attrs.get("index_wraps", ()),
+                op.attrs["slice_sizes"],
+                context.sequence,
+                context.name(op),
+            )
+        ]
+
+    def _dynamic_slice(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        _check_moved(op, 1)
+        if op.result.shape == op.operands[0].shape:
+            raise _Lacks("the slice is the whole operand")
+        operand, *starts = context.operands(op)
+        where = (context.sequence, context.name(op))
+        return [self.module.dynamic_slice(context.graph, operand, starts, op.result.shape, *where)]
+
+    def _dynamic_update_slice(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        _check_moved(op, 2)
+        operand, update, *starts = op.operands
+        if update.shape == operand.shape:
+            raise _Lacks("the slice is the whole operand")
+        target = index.writeable(context, op, operand)
+        positions = [context.tensor(s) for s in starts]
+        where = (context.sequence, context.name(op))
+        self.module.dynamic_update_slice(context.graph, target, context.tensor(update), positions, *where)
+        return [target]
+
+    def _scatter(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        raise _Lacks("popops::scatter does not leave out positions outside of the operand")
 
 
 class _Lacks(Exception):
@@ -320,6 +441,16 @@ def _window(op: Op, shape: ConvShape) -> tuple[object, ...]:
     return shape.window[:-1]
 
 
+def _check_moved(op: Op, first_index: int) -> None:
+    """The types of an op that moves slices: the operand's, and those of the positions."""
+    known = ("f32", "f16", "s32", "u32", "pred")
+    if op.operands[0].dtype not in known:
+        raise _Lacks(f"PopLibs has no slices of {op.operands[0].dtype}")
+    for position in op.operands[first_index:]:
+        if position.dtype not in ("s32", "u32"):
+            raise _Lacks(f"popops takes positions of s32 and u32, not {position.dtype}")
+
+
 def _check_type(what: str, op: Op, known: tuple[str, ...]) -> None:
     dtype = op.operands[0].dtype
     if dtype not in known:
@@ -331,6 +462,8 @@ def _identity(name: str, dtype: str) -> bytes | None:
         return pack_scalar(dtype, 0)
     if name in ("multiply", "and"):
         return pack_scalar(dtype, 1)
+    if name in ("maximum", "minimum") and dtype in ("f32", "f16"):
+        return pack_scalar(dtype, -math.inf if name == "maximum" else math.inf)
     return None
 
 

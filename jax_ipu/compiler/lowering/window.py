@@ -11,7 +11,8 @@ from jax_ipu.compiler.lowering.context import Context, expression_of
 from jax_ipu.compiler.types import num_elements
 
 
-def _pairs(attr: object, rank: int) -> list[tuple[int, int]]:
+def pairs(attr: object, rank: int) -> list[tuple[int, int]]:
+    """The padding of each dimension, before and after."""
     if attr is None:
         return [(0, 0)] * rank
     assert isinstance(attr, tuple)
@@ -39,7 +40,7 @@ def lower_reduce_window(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         attrs.get("window_strides", ones),
         attrs.get("base_dilations", ones),
         attrs.get("window_dilations", ones),
-        _pairs(attrs.get("padding"), rank),
+        pairs(attrs.get("padding"), rank),
         expression_of(region_program(op.regions[0], op)),
         context.sequence,
         name,
@@ -63,7 +64,7 @@ def lower_select_and_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
             init,
             attrs.get("window_dimensions", (1,) * rank),
             attrs.get("window_strides", (1,) * rank),
-            _pairs(attrs.get("padding"), rank),
+            pairs(attrs.get("padding"), rank),
             expression_of(region_program(select, op)),
             expression_of(region_program(scatter, op)),
             context.sequence,
