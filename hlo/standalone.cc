@@ -331,14 +331,16 @@ Tensor selectAndScatter(Graph& graph, const Tensor& operand, const Tensor& sourc
 }
 
 std::vector<Tensor> sort(Graph& graph, const std::vector<Tensor>& operands, std::size_t dimension,
-                         const Expression& comparator, Sequence& prog, const DebugContext& debugContext) {
+                         const Expression& comparator, bool positions, Sequence& prog,
+                         const DebugContext& debugContext) {
   const Grid grid = spread(graph, operands.at(0).shape(), {dimension});
   std::vector<Tensor> out;
   for (const Tensor& t : operands)
     out.push_back(variableOn(graph, grid, t.elementType(), {debugContext, "sorted"}));
+  if (positions) out.push_back(variableOn(graph, grid, poplar::INT, {debugContext, "positions"}));
   std::vector<WholeAccess> reads, writes;
   addOwn(&reads, kInput, 0, operands.size());
-  addOwn(&writes, kOutput, 0, operands.size());
+  addOwn(&writes, kOutput, 0, out.size());
   Plan plan;
   plan.supersteps = {{groupOf(partsOf(grid, tilesOf(graph)), reads, writes)}};
   if (out[0].numElements() > 0)

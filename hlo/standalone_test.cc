@@ -148,7 +148,9 @@ TEST(SortsAndRandomBits) {
   std::vector<Tensor> e, a;
   for (const std::size_t dimension : {0, 1}) {
     e.push_back(hlo::sort(t.graph, {x}, dimension, less, t.prog)[0]);
-    a.push_back(standalone::sort(t.graph, {x}, dimension, less, t.prog, {})[0]);
+    a.push_back(standalone::sort(t.graph, {x}, dimension, less, false, t.prog, {})[0]);
+    e.push_back(hlo::sortWithPositions(t.graph, {x}, dimension, less, t.prog)[1]);
+    a.push_back(standalone::sort(t.graph, {x}, dimension, less, true, t.prog, {})[1]);
   }
   const auto best = hlo::topK(t.graph, x, 3, t.prog),
              found = standalone::topK(t.graph, x, 3, t.prog, true, {});

@@ -120,7 +120,13 @@ Tensor selectAndScatter(Graph& graph, const Tensor& operand, const Tensor& sourc
 
 std::vector<Tensor> sort(Graph& graph, const std::vector<Tensor>& operands, std::size_t dimension,
                          const Expression& comparator, Sequence& prog, const DebugContext& debugContext) {
-  return standalone::sort(graph, operands, dimension, comparator, prog, debugContext);
+  return standalone::sort(graph, operands, dimension, comparator, false, prog, debugContext);
+}
+
+std::vector<Tensor> sortWithPositions(Graph& graph, const std::vector<Tensor>& operands,
+                                      std::size_t dimension, const Expression& comparator, Sequence& prog,
+                                      const DebugContext& debugContext) {
+  return standalone::sort(graph, operands, dimension, comparator, true, prog, debugContext);
 }
 std::pair<Tensor, Tensor> topK(Graph& graph, const Tensor& operand, std::size_t k, Sequence& prog,
                                bool largest, const DebugContext& debugContext) {

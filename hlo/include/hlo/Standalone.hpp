@@ -61,8 +61,10 @@ Tensor selectAndScatter(Graph& graph, const Tensor& operand, const Tensor& sourc
                         const WindowGeometry& geometry, const Expression& select, const Expression& scatter,
                         Sequence& prog, const DebugContext& debugContext);
 
+// `positions`: as sortWithPositions.
 std::vector<Tensor> sort(Graph& graph, const std::vector<Tensor>& operands, std::size_t dimension,
-                         const Expression& comparator, Sequence& prog, const DebugContext& debugContext);
+                         const Expression& comparator, bool positions, Sequence& prog,
+                         const DebugContext& debugContext);
 std::pair<Tensor, Tensor> topK(Graph& graph, const Tensor& operand, std::size_t k, Sequence& prog,
                                bool largest, const DebugContext& debugContext);
 
