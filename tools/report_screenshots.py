@@ -59,7 +59,7 @@ def for_documents() -> None:
         # With advice: the insights are in the tutorial.
         report = jax_ipu.report(train.train_step, *arguments, target="bow", donate_argnums=0, advice=True)
         report.save(folder / "train.html")
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "ipu,cpu"}
+        environment = {**os.environ, "JAX_PLATFORMS": "ipu,cpu"}
         subprocess.run([sys.executable, str(TEST / "run.py"), name], env=environment, check=True)
         operation = max(report.as_dict()["operations"], key=lambda one: one["cycles"])["id"]
         views = (

@@ -20,6 +20,7 @@ from jax_ipu.reports.insights import Insight, insight
 # Smaller batches are tried by halves until one fits, so often at most.
 _MOST_HALVES = 4
 _PROPORTIONS = (0.3, 0.1, 0.9)
+_WORTH = 0.01  # of the memory: less is no reason to take more cycles
 
 
 class Question(NamedTuple):
@@ -100,13 +101,16 @@ class _Trials:
         self._tried.append(title)
         base, saving = self.base, _saving(self.base, other)
         each = _of_each_row(base, other, *rows) if rows else None
-        memory = [saving[name] for name in ("bytes", "fullest_tile_bytes")]
         faster = each["cycles"][0] - each["cycles"][1] if each else saving["cycles"] if not rows else None
         helps = other.fits and not base.fits
-        if not helps and (not other.fits or not any(value is not None and value > 0 for value in (faster, *memory))):
+        is_slower = faster is not None and faster < 0 and base.fits
+        # Memory that costs cycles has to be some.
+        least = _WORTH if is_slower else 0
+        memory = ((saving["bytes"], base.total_bytes), (saving["fullest_tile_bytes"], base.fullest_tile_bytes))
+        saves = (faster or 0) > 0 or any((value or 0) > least * (whole or 0) for value, whole in memory)
+        if not helps and not (other.fits and saves):
             return
         detail = ", ".join(_differences(saving, each, helps)) + ", by the model: the alternative was compiled."
-        is_slower = faster is not None and faster < 0 and base.fits
         severity = "problem" if helps else "info" if each and is_slower else "advice"
         one = insight(id, severity, title, detail, action, saving)
         if each:

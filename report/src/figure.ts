@@ -106,7 +106,7 @@ export const ranking = (rows: Ranked[], none: string): HTMLElement =>
           h(
             "li",
             null,
-            h("button.row", { type: "button", onclick: row.go }, h("span.row-name", null, row.name, " ", h("small", null, row.note)), h("span", null, row.value), h("span.row-bar", null, row.parts.map(([share, name]) => bar(share, name)))),
+            h("button.row", { type: "button", onclick: row.go }, h("span.row-name", { title: row.name }, row.name, " ", h("small", null, row.note)), h("span", null, row.value), h("span.row-bar", null, row.parts.map(([share, name]) => bar(share, name)))),
           ),
         ),
       )

@@ -5,6 +5,7 @@ import inspect
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -19,7 +20,7 @@ import jax_ipu
 from jax_ipu import _ipu, reports
 from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.compiler.user_shapes import with_user_shapes
-from jax_ipu.reports import html
+from jax_ipu.reports import alternatives, html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
 from jax_ipu.reports.insights import insights, what_helps, what_was_not_tried
@@ -594,6 +595,15 @@ def test_savings_are_those_of_compiled_alternatives():
     assert found["larger batch"]["severity"] == "advice"
     (tried,) = [one for one in report.insights if one["id"] == "alternatives"]
     assert found["half partials"]["title"] in tried["detail"] and "not tried" not in tried["title"]
+
+
+@pytest.mark.parametrize("fewer, found", [(8, []), (500, ["advice"])])
+def test_little_memory_is_no_reason_for_more_cycles(fewer, found):
+    base = jax_ipu.estimate(jnp.sin, shape(64), target=TARGET)
+    other = replace(base, cycles=base.cycles + 1, fullest_tile_bytes=base.fullest_tile_bytes - fewer)
+    trials = alternatives._Trials(base)
+    trials.add("id", "Title", "Action", other)
+    assert [one["severity"] for one in trials.found] == found
 
 
 def test_savings_of_a_program_that_does_not_fit():

@@ -58,14 +58,16 @@ function lives(context: Context, lateOnly: () => boolean) {
       const text = `${one.name}  ${bytes(one.bytes)}`;
       const wide = pen.measureText(text).width;
       const visibleStart = Math.max(start, left);
-      if (Math.min(used, left + inner) - visibleStart > wide + 10) {
-        pen.fillStyle = colour(one === chosen ? "on-colour" : "on-bar");
-        pen.fillText(text, visibleStart + 4, top + rowHeight / 2 - 2);
-      } else {
-        pen.fillStyle = colour("text");
-        if (end + wide + 6 < left + inner) pen.fillText(text, Math.max(end, left) + 4, top + rowHeight / 2 - 2);
-        else if (start - wide - 6 > left) pen.fillText(text, start - wide - 4, top + rowHeight / 2 - 2);
-      }
+      const write = (x: number, name: string) => {
+        pen.fillStyle = colour(name);
+        pen.fillText(text, x, top + rowHeight / 2 - 2);
+      };
+      const onBar = one === chosen ? "on-colour" : "on-bar";
+      const room = (until: number) => Math.min(until, left + inner) - visibleStart > wide + 10;
+      if (room(used)) write(visibleStart + 4, onBar);
+      else if (end + wide + 6 < left + inner) write(Math.max(end, left) + 4, "text");
+      else if (start - wide - 6 > left) write(start - wide - 4, "text");
+      else if (room(end)) write(visibleStart + 4, onBar);
     });
     if (store.state.step !== null) {
       pen.strokeStyle = colour("selected");
