@@ -99,3 +99,35 @@ def test_matrices():
         (linear.cholesky, positive + torch.triu(a, 1)),
         (linear.eigvalsh, positive + torch.triu(a, 1)),
     )
+
+
+def test_large_numbers_have_no_part_in_exponentials():
+    x = torch.tensor([0.0, -0.0, 90, -90, 1000, -3, 5.5])
+    check(
+        *((f, x) for f in (functional.elu, functional.celu, functional.selu, functional.mish)),
+        (lambda x: functional.softplus(x, 2, 5), x),
+        (lambda x: functional.rrelu(x, training=False), x),
+        (lambda x: functional.mish(x.half()).float(), torch.tensor([-3.0, 12, 30])),
+    )
+
+
+def test_functions_of_two_numbers_at_zero():
+    x, y = torch.tensor([0.0, 0, 0, 1, -2]), torch.tensor([2.0, -1, 0, 0, -3])
+
+    def logarithms(x):
+        """What is minus infinity is hidden, and with it its gradient."""
+        values = torch.xlogy(x, y), torch.xlogy(x, 2), torch.special.xlog1py(x, y - 1)
+        return [torch.where(v.isfinite(), v, 0) for v in values]
+
+    check(
+        (lambda x: torch.atan2(x, x.roll(1)), x),
+        (lambda x: torch.complex(x, x.roll(1)).angle(), x),
+        (lambda x: torch.pow(x.abs(), x.roll(1).round().abs()), x),
+        (logarithms, x),
+        (lambda x: torch.cdist(x.repeat(6)[:, None], x.repeat(6)[:, None] ** 2), torch.tensor([0.0, 1, 2, 0.5, 7])),
+    )
+
+
+def test_special_functions_far_from_zero():
+    special, x = torch.special, torch.tensor([0.0, 1, -1, 3.9, 4.1, 9.5, 30, 1e4, -5])
+    check((special.erfcx, x), (special.log_ndtr, -x[:-2]), (special.entr, x[1:2] + 1))

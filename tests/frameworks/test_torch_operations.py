@@ -221,6 +221,10 @@ MODELS = {
     "a table with max_norm": (nn.Embedding(10, 4, max_norm=1.0), POSITIONS),
     "slopes at random": (nn.RReLU(), random(3, 4)),
     "complex of float64": (Function(torch.complex), random(3).double(), random(2, 3).double()),
+    "special functions": (
+        Function(lambda x: [f(x) for f in (torch.special.erfcx, torch.special.log_ndtr, torch.special.entr)]),
+        torch.tensor([0, -0.0, 1, -1, 3.99, 4.01, 9.5, 30, 1e4, -9, -30, -1e3, NAN, INFINITY, -INFINITY]),
+    ),
     "polygamma": (Function(lambda x: torch.polygamma(1, x)), random(4).abs() + 1),
     "bags of one length": (nn.EmbeddingBag(10, 4, mode="max"), POSITIONS.reshape(2, 4)),
     "encoder with two masks": (

@@ -27,6 +27,7 @@ from jax_ipu.models.frameworks import (
     torch_ordering,
     torch_resize,
     torch_scatter,
+    torch_special,
 )
 
 
@@ -287,7 +288,9 @@ def _power(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
     """As torchax's, which computes powers of whole numbers as floats; x ** 0 has no gradient, also at zero."""
     kind = jnp.result_type(x, y)
     if jnp.issubdtype(kind, jnp.inexact):
-        return general(lax.stop_gradient(x) if isinstance(y, (int, float)) and y == 0 else x, y)
+        if isinstance(y, (int, float)):
+            return general(lax.stop_gradient(x) if y == 0 else x, y)
+        return general(jnp.where(y == 0, lax.stop_gradient(x), x), y)
     return lax.integer_pow(jnp.asarray(x, kind), y) if isinstance(y, int) else jnp.power(jnp.asarray(x, kind), y)
 
 
@@ -299,7 +302,7 @@ def _leaky_at_random(
     if training:
         key = torchax.default_env().get_and_rotate_prng_key()
         slopes = jax.random.uniform(key, x.shape, x.dtype, lower, upper)
-    return jnp.where(x < 0, x * slopes, x), jnp.where(x < 0, slopes, 1)
+    return jnp.where(x > 0, x, x * slopes), jnp.where(x > 0, 1, slopes)
 
 
 def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
@@ -312,7 +315,7 @@ def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = No
 # Functions of numbers whose results are floats.
 _OF_FLOATS = """
     acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 log log10 log1p log2
-    reciprocal rsqrt sigmoid sin sinh special_erfcx special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
+    reciprocal rsqrt sigmoid sin sinh special_i0e special_i1 special_i1e special_ndtri sqrt tan tanh
 """
 
 OPERATIONS: dict[Any, Callable[..., Any]] = {
@@ -339,6 +342,18 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.hardswish.default: torch_kinks.hard_swish,
     torch.ops.aten.hardtanh.default: torch_kinks.hard_tanh,
     torch.ops.aten.leaky_relu.default: torch_kinks.leaky_relu,
+    torch.ops.aten.xlogy.Tensor: torch_special.x_log_y,
+    torch.ops.aten.xlogy.Scalar_Self: torch_special.x_log_y,
+    torch.ops.aten.xlogy.Scalar_Other: torch_special.x_log_y,
+    torch.ops.aten.special_xlog1py.default: torch_special.x_log1p_y,
+    torch.ops.aten.elu.default: torch_special.exponential_linear,
+    torch.ops.aten.selu.default: torch_special.scaled_exponential_linear,
+    torch.ops.aten.celu.default: torch_special.continuous_exponential_linear,
+    torch.ops.aten.softplus.default: torch_special.softplus,
+    torch.ops.aten.mish.default: torch_special.mish,
+    torch.ops.aten.special_erfcx.default: torch_special.scaled_erfc,
+    torch.ops.aten.special_entr.default: torch_special.entropy,
+    torch.ops.aten.special_log_ndtr.default: torch_special.log_of_normal,
     torch.ops.aten._safe_softmax.default: torch_kinks.safe_softmax,
     torch.ops.aten.sinc.default: torch_kinks.sinc,
     torch.ops.aten.fmod.Tensor: _remainder_of_dividend,
@@ -391,7 +406,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.polygamma.default: _polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
     torch.ops.aten.neg.default: jnp.negative,
-    torch.ops.aten.angle.default: jnp.angle,
+    torch.ops.aten.angle.default: torch_special.angle,
     torch.ops.aten.rrelu_with_noise_functional.default: _leaky_at_random,
     # Of the bits, which torchax takes for truth values.
     torch.ops.aten.__and__.Scalar: jnp.bitwise_and,
@@ -412,6 +427,7 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.cumsum.default: _accumulated,
     torch.ops.aten.cumprod.default: _accumulated,
     **{getattr(torch.ops.aten, name).default: _of_floats for name in _OF_FLOATS.split()},
+    torch.ops.aten.atan2.default: torch_special.angle_of,
     torch.ops.aten.copysign.Tensor: torch_kinks.with_sign,
     torch.ops.aten.copysign.Scalar: torch_kinks.with_sign,
     torch.ops.aten.add.Tensor: _add,
@@ -445,6 +461,18 @@ NOT_DECOMPOSED = (
     torch.ops.aten.binary_cross_entropy.default,
     torch.ops.aten.multilabel_margin_loss.default,
     torch.ops.aten._safe_softmax.default,
+    torch.ops.aten._euclidean_dist.default,
+    torch.ops.aten.xlogy.Tensor,
+    torch.ops.aten.xlogy.Scalar_Self,
+    torch.ops.aten.xlogy.Scalar_Other,
+    torch.ops.aten.special_xlog1py.default,
+    torch.ops.aten.elu.default,
+    torch.ops.aten.selu.default,
+    torch.ops.aten.celu.default,
+    torch.ops.aten.softplus.default,
+    torch.ops.aten.mish.default,
+    torch.ops.aten.special_entr.default,
+    torch.ops.aten.special_log_ndtr.default,
     torch.ops.aten.hardsigmoid.default,
     torch.ops.aten.hardswish.default,
     torch.ops.aten.sinc.default,
