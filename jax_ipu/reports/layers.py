@@ -91,7 +91,7 @@ def _parts(path: str) -> list[str]:
 
 
 def titles(names: Sequence[str], places: Sequence[Place]) -> list[str]:
-    """The names, with what tells equal ones apart: shape, direction, line of the call, layer, weights, or a number."""
+    """The names, with what tells equal ones apart: direction, shape, line of the call, layer, weights, or a number."""
     alike: dict[str, list[int]] = {}
     for number, name in enumerate(names):
         alike.setdefault(re.sub(r"(:\d+) \(.*\)$", r"\1", name), []).append(number)
