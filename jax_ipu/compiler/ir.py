@@ -141,6 +141,15 @@ def body_of(call: Op) -> Block:
     return first.regions[0]
 
 
+def blocks_of(block: Block) -> dict[Op, Block]:
+    """The block of each op in `block` and in the regions inside of it."""
+    found = dict.fromkeys(block.ops, block)
+    for op in block.ops:
+        for region in op.regions:
+            found.update(blocks_of(region))
+    return found
+
+
 def outside_operands(op: Op) -> list[Value]:
     """The values that `op` reads, each once, those that its regions take from outside among them."""
     found = dict.fromkeys(op.operands)

@@ -24,6 +24,10 @@ def pmap(function):
     return lambda devices: jax.pmap(function, axis_name="i", devices=devices)
 
 
+def sums_in_a_branch(x, *sums):
+    return lax.cond(lax.axis_index("i") > 1, lambda: sum(sums), lambda: x * 2)
+
+
 COLLECTIVES = {
     "psum": lambda x: lax.psum(x, "i"),
     "pmax": lambda x: lax.pmax(x, "i"),
@@ -42,6 +46,10 @@ COLLECTIVES = {
     "shift": lambda x: lax.pshuffle(x, "i", [3, 0, 1, 2]),
     "in a loop": lambda x: lax.fori_loop(0, 3, lambda _, v: lax.psum(v, "i") * 0.1, x),
     "gradient": jax.grad(lambda x: jnp.sum(lax.psum(jnp.sin(x), "i") ** 2)),
+    "sums in a branch that some take": lambda x: sums_in_a_branch(x, lax.psum(x, "i"), lax.psum(x * x, "i")),
+    "sums of sums in a branch": lambda x: sums_in_a_branch(
+        x, lax.psum(x, "i") + lax.psum(x * x, "i"), lax.psum(x + 1, "i"), lax.psum(jnp.sin(x), "i")
+    ),
     "several": lambda x: [lax.psum(x * k, "i") for k in range(3)],
 }
 

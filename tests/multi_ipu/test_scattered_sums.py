@@ -26,6 +26,17 @@ def in_two_uses(x):
     return own_part(total, "a") + 2 * own_part(total, "a")
 
 
+def in_a_branch(x):
+    """Only some IPUs take the branch, so nothing may be sent there."""
+    total = jax.lax.psum(x[0], "a")
+    return jax.lax.cond(jax.lax.axis_index("a") > 1, lambda: own_part(total, "a"), lambda: x[0, :128] * 2)
+
+
+def in_a_loop(x):
+    total = jax.lax.psum(x[0], "a")
+    return jax.lax.fori_loop(0, 3, lambda i, s: s * 0.5 + own_part(total, "a"), x[0, :128])
+
+
 # A function of the rows of one IPU, how the result is split, and whether the sum is scattered.
 CASES = {
     "rows": (lambda x: own_part(jax.lax.psum(x[0], "a"), "a"), P("a"), True),
@@ -35,6 +46,8 @@ CASES = {
     "maximum": (lambda x: own_part(jax.lax.pmax(x[0], "a"), "a"), P("a"), True),
     "another part": (lambda x: own_part(jax.lax.psum(x[0], "a"), "a", shift=1), P("a"), False),
     "also whole": (lambda x: (t := jax.lax.psum(x[0], "a")).sum() + own_part(t, "a"), P("a"), False),
+    "in a branch": (in_a_branch, P("a"), False),
+    "in a loop": (in_a_loop, P("a"), False),
     "small": (lambda x: own_part(jax.lax.psum(x[0, :64, :64], "a"), "a"), P("a"), False),
 }
 X = np.random.default_rng(0).normal(size=(4, N, N)).astype(np.float32)

@@ -1,17 +1,18 @@
 """An all-reduce of which each device keeps a part becomes a reduce-scatter, which sends half and needs no whole result.
 
 The partitioner sums the gradient of weights that are split over the devices so: all-reduce, then the device's own part.
+Both must be in one block: in a branch or loop that reads a sum from outside, devices may not meet, or meet again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of, size_in_bytes
 from jax_ipu.compiler.passes.combine_collectives import MAX_BYTES_OF_PAIRS
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.replica_groups import Groups, groups_of
-from jax_ipu.compiler.types import INTEGER, num_elements
+from jax_ipu.compiler.types import INTEGER, SIZE, num_elements
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
@@ -36,11 +37,12 @@ def run(module: Module) -> None:
     """Applies to all ops of main in a program for several partitions; small sums stay, as they are combined."""
     if module.num_partitions > 1 and module.num_replicas == 1:
         made: dict[Op, Value] = {}
+        blocks = blocks_of(module.main.block)
         count = module.num_partitions
-        rewrite(module.main.block, {"dynamic_slice": lambda op, rewriter: _slice(op, rewriter, count, made)})
+        rewrite(module.main.block, {"dynamic_slice": lambda op, rewriter: _slice(op, rewriter, count, blocks, made)})
 
 
-def _slice(op: Op, rewriter: Rewriter, count: int, made: dict[Op, Value]) -> Value | None:
+def _slice(op: Op, rewriter: Rewriter, count: int, blocks: dict[Op, Block], made: dict[Op, Value]) -> Value | None:
     """Rewrites the first slice of an all-reduce, and gives the others that result; `made`: by all-reduce."""
     whole = op.operands[0]
     total, order = _sum_of(whole)
@@ -49,6 +51,8 @@ def _slice(op: Op, rewriter: Rewriter, count: int, made: dict[Op, Value]) -> Val
     if total in made:
         return made[total]
     if total.name != "all_reduce" or len(total.results) != 1 or size_in_bytes(whole) <= MAX_BYTES_OF_PAIRS:
+        return None
+    if any(blocks.get(user) is not blocks[total] for user in whole.users):
         return None
     groups = groups_of(total, count, 1)
     dims = {_own_part(user, whole, groups, count) for user in whole.users}
@@ -65,10 +69,10 @@ def _slice(op: Op, rewriter: Rewriter, count: int, made: dict[Op, Value]) -> Val
 
 def _sum_of(whole: Value) -> tuple[Op | None, tuple[int, ...]]:
     """The op of which `whole` is the only use, or the transpose of it, and the order of its dimensions in `whole`."""
-    op, order = whole.op, tuple(range(len(whole.shape)))
+    op = whole.op
     if op is not None and op.name == "transpose" and len(op.operands[0].users) == 1:
         return op.operands[0].op, tuple(op.attrs["permutation"])
-    return op, order
+    return op, tuple(range(len(whole.shape)))
 
 
 def _own_part(user: Op, whole: Value, groups: Groups, count: int) -> int | None:
@@ -95,10 +99,10 @@ def _places(groups: Groups, count: int) -> list[int]:
 
 
 def _values(value: Value, count: int) -> list[int] | None:
-    """What a whole number without dimensions, or with one element, is on each partition, as long as none is negative;
-    None if that is not known."""
+    """The whole number in `value` on each partition; None where it is not known, is negative, or may wrap."""
     op = value.op
-    if op is None or (value.dtype not in INTEGER and value.dtype != "pred") or num_elements(value.shape) != 1:
+    is_wide = value.dtype in INTEGER and SIZE[value.dtype] >= SIZE["s32"]
+    if op is None or not (is_wide or value.dtype == "pred") or num_elements(value.shape) != 1:
         return None
     if op.name == "partition_id":
         return list(range(count))
