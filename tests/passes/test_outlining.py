@@ -8,8 +8,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jax_ipu import _ipu, compiler
-from jax_ipu.compiler.ir import body_of
+from jax_ipu.compiler.ir import Block, Op, Value, body_of
 from jax_ipu.compiler.options import Options
+from jax_ipu.compiler.passes.cse import structure_key
 from support.modes import MODES, close
 from support.stages import lowered
 
@@ -147,6 +148,19 @@ def test_loops_that_use_values_in_another_order():
         return x
 
     check_values(different, ("tile", 8))
+
+
+def test_loops_with_one_operand_twice_differ_from_those_with_two():
+    """Both read two values, but not in as many places."""
+    a, b = (Value((4,), "f32") for _ in range(2))
+
+    def loop(*operands):
+        args = [Value((4,), "f32", None, i) for i in range(2)]
+        added = Op("add", [args[0], b], [((4,), "f32")])
+        body = Block(args, [added, Op("return", [added.result, args[1]], [])])
+        return Op("ipu.repeat", operands, [((4,), "f32")] * 2, {"count": 3}, (body,))
+
+    assert structure_key(loop(a, a), captures=True) != structure_key(loop(a, b), captures=True)
 
 
 def test_layers_that_differ_stay():

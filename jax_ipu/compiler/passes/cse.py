@@ -44,7 +44,8 @@ def _region_keys(op: Op, captures: bool = False) -> Any:
     outside = outside_operands(op) if captures and op.regions else []
     for value in outside:
         numbers[value] = len(numbers)
-    return tuple(_region_key(region, numbers) for region in op.regions), tuple((v.shape, v.dtype) for v in outside)
+    taken = tuple((v.shape, v.dtype) for v in outside), tuple(numbers[o] for o in op.operands if outside)
+    return tuple(_region_key(region, numbers) for region in op.regions), taken
 
 
 def _region_key(block: Block, numbers: dict[Value, int]) -> Any:
