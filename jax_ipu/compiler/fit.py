@@ -89,7 +89,7 @@ def compile_to_fit(
     if built is not None:
         return built
     failures: list[NoFit] = []
-    start: tuple[Options, MappedProgram, Need] | None = None  # of the next attempt
+    start: tuple[Options, MappedProgram, Need, bool] | None = None  # of the next attempt
     while True:
         try:
             streamed = compiler.streamed(mapped, settings)
@@ -105,8 +105,8 @@ def compile_to_fit(
             outline_only = _is_hopeless(error, target) or lacks_code(error, target)
         # What takes more memory is given up again.
         if start is None or not start[2].planned or (need.planned and need.total < start[2].total):
-            start = settings, mapped, need
-        settings, mapped, need = start
+            start = settings, mapped, need, outline_only
+        settings, mapped, need, outline_only = start
         following = _next_attempt(program, change, mapped, settings, target, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.
