@@ -2,12 +2,10 @@
 
 import pytest
 
+from jax_ipu import GraphCoreManager
 from support.torch_models import torch_or_skip
 
 torch = torch_or_skip()
-
-from jax_ipu import GraphCoreManager  # noqa: E402
-
 functional = torch.nn.functional
 INDEX = torch.tensor([[0, 1, 2, 0], [2, 2, 2, 2]])
 
@@ -28,16 +26,20 @@ class Weighted(torch.nn.Module):
         return total * scale
 
 
+def difference(outputs, targets):
+    """The loss."""
+    return (outputs - targets).sum()
+
+
 def check(*cases):
     """Compares the gradients of all cases, in one program: a step of gradient descent takes them away."""
     model = Weighted(cases)
     data = torch.ones(1), torch.zeros(1)
     with GraphCoreManager() as ipu:
-        loss = lambda outputs, targets: (outputs - targets).sum()  # noqa: E731
-        step = ipu.compile_training_step(model, loss, "sgd", data, learning_rate=1.0)
+        step = ipu.compile_training_step(model, difference, "sgd", data, learning_rate=1.0)
         step(*data)
         changed = step.weights()
-    (model(data[0]) - data[1]).sum().backward()
+    difference(model(data[0]), data[1]).backward()
     for i, (_, x) in enumerate(cases):
         slope = model.operands[i].grad
         torch.testing.assert_close(

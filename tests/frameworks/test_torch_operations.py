@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
+from jax_ipu import GraphCoreManager
 from support.torch_models import torch_or_skip
 
 torch = torch_or_skip()
 
-from jax_ipu import GraphCoreManager  # noqa: E402
 from jax_ipu.models.frameworks import torch_operations  # noqa: E402
 
 nn = torch.nn

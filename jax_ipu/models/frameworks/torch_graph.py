@@ -21,7 +21,7 @@ from torchax import decompositions
 from torchax.ops import ops_registry
 
 from jax_ipu.models.arrays import to_array
-from jax_ipu.models.frameworks import torch_functions, torch_operations, torch_types
+from jax_ipu.models.frameworks import torch_functions, torch_kept, torch_operations, torch_types
 
 
 def structure(value: Any) -> Any:
@@ -232,8 +232,8 @@ def _prepare(module: torch.fx.GraphModule) -> None:
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target in torch_operations.RENAMED and node not in written:
-            node.target = torch_operations.RENAMED[node.target]
+        if node.target in torch_kept.RENAMED and node not in written:
+            node.target = torch_kept.RENAMED[node.target]
         elif node.target is torch.ops.aten.view.default:
             node.target = torch.ops.aten.reshape.default
         elif node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:
@@ -258,6 +258,6 @@ def _written(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 def _stop_after(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     with graph.inserting_after(node):
-        stopped = graph.call_function(torch.ops.jax_ipu.stop_gradient.default, (node,))
+        stopped = graph.call_function(torch_kept.STOP_GRADIENT, (node,))
     stopped.meta = dict(node.meta)
     node.replace_all_uses_with(stopped, delete_user_cb=lambda user: user is not stopped)

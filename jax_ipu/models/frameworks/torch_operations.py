@@ -20,6 +20,7 @@ from torchax.ops import mappings
 
 from jax_ipu.models.frameworks import (
     torch_embeddings,
+    torch_kept,
     torch_kinks,
     torch_losses,
     torch_matrices,
@@ -29,42 +30,6 @@ from jax_ipu.models.frameworks import (
     torch_scatter,
     torch_special,
 )
-
-
-@torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
-def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
-    """Returns its argument and passes no gradient; unlike `detach`, no decomposition removes it."""
-    return x.clone()
-
-
-@_stop_gradient.register_fake
-def _(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-@torch.library.custom_op("jax_ipu::multi_margin_loss", mutates_args=())
-def _multi_margin_loss(
-    x: torch.Tensor,
-    target: torch.Tensor,
-    p: float = 1,
-    margin: float = 1,
-    weight: torch.Tensor | None = None,
-    reduction: int = 1,
-) -> torch.Tensor:
-    """PyTorch's operation, which it decomposes whatever the table says."""
-    return torch.ops.aten.multi_margin_loss.default(x, target, p, margin, weight, reduction)
-
-
-@_multi_margin_loss.register_fake
-def _(
-    x: torch.Tensor,
-    target: torch.Tensor,
-    p: float = 1,
-    margin: float = 1,
-    weight: torch.Tensor | None = None,
-    reduction: int = 1,
-) -> torch.Tensor:
-    return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _convolution(
@@ -319,7 +284,7 @@ _OF_FLOATS = """
 """
 
 OPERATIONS: dict[Any, Callable[..., Any]] = {
-    torch.ops.jax_ipu.stop_gradient.default: lax.stop_gradient,
+    torch_kept.STOP_GRADIENT: lax.stop_gradient,
     torch.ops.aten.embedding.default: torch_embeddings.embedding,
     torch.ops.aten._embedding_bag.default: torch_embeddings.embedding_bag,
     torch.ops.aten._embedding_bag_forward_only.default: torch_embeddings.embedding_bag,
@@ -396,7 +361,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.linalg_lu.default: torch_matrices.lu,
     torch.ops.aten.linalg_ldl_factor_ex.default: torch_matrices.ldl_factor,
     torch.ops.aten.binary_cross_entropy.default: torch_losses.binary_cross_entropy,
-    torch.ops.jax_ipu.multi_margin_loss.default: torch_losses.multi_margin_loss,
+    torch_kept.MULTI_MARGIN_LOSS: torch_losses.multi_margin_loss,
     torch.ops.aten.multilabel_margin_loss.default: torch_losses.multilabel_margin_loss,
     torch.ops.aten.mean.default: _mean,
     torch.ops.aten.mean.dim: _mean,
@@ -450,12 +415,7 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.pow.Tensor_Scalar: _power,
     torch.ops.aten.pow.Tensor_Tensor: _power,
 }
-# Those of PyTorch that no table keeps, and ours instead.
-RENAMED = {
-    torch.ops.aten.detach.default: torch.ops.jax_ipu.stop_gradient.default,
-    torch.ops.aten.detach_.default: torch.ops.jax_ipu.stop_gradient.default,
-    torch.ops.aten.multi_margin_loss.default: torch.ops.jax_ipu.multi_margin_loss.default,
-}
+
 # Those whose expressions in other operations have another value or gradient.
 NOT_DECOMPOSED = (
     torch.ops.aten.binary_cross_entropy.default,
