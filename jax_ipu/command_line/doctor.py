@@ -212,10 +212,11 @@ def check_cache() -> Iterator[Finding]:
     from jax_ipu.integration.compilation_cache import DAMAGED, STALE, entries
 
     states = [entry.state for entry in entries(Path(folder))]
-    for state, what in ((STALE, "that another release wrote"), (DAMAGED, "that are damaged; JAX warns of each")):
+    for state, what in ((STALE, "that another release wrote"), (DAMAGED, "with damage, of which JAX warns")):
         if number := states.count(state):
+            counted = "1 entry" if number == 1 else f"{number} entries"
             yield Finding(
-                _WARNING, f"the compilation cache {folder} has {number} entries {what}", "jax-ipu cache clear --stale"
+                _WARNING, f"the compilation cache {folder} has {counted} {what}", "jax-ipu cache clear --stale"
             )
     if not any(states):
         yield Finding(_OK, f"compilation cache {folder}")

@@ -90,7 +90,7 @@ def _is_internal(filename: str) -> bool:
     return filename.startswith(_JAX) or is_hidden(filename)
 
 
-def failure(error: Exception, callback: str) -> str:
+def failure(error: BaseException, callback: str) -> str:
     """What the error of a run says. Frames of JAX and of this package are left out, as JAX's setting says."""
     from jax._src import config
 

@@ -168,7 +168,7 @@ def _reported(function: ByteFunction, callback: str) -> ByteFunction:
     def call(inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
         try:
             function(inputs, outputs)
-        except Exception as error:
+        except BaseException as error:
             raise CallbackError(failure(error, callback)) from None
 
     return call

@@ -20,7 +20,7 @@ from jax_ipu.reports.insights import Insight, insight
 # Smaller batches are tried by halves until one fits, so often at most.
 _MOST_HALVES = 4
 _PROPORTIONS = (0.3, 0.1, 0.9)
-_WORTH = 0.01  # of the memory: less is no reason to take more cycles
+_WORTH = 0.01  # of the cycles or the memory: who saves less has no reason to change a program
 
 
 class Question(NamedTuple):
@@ -104,10 +104,12 @@ class _Trials:
         faster = each["cycles"][0] - each["cycles"][1] if each else saving["cycles"] if not rows else None
         helps = other.fits and not base.fits
         is_slower = faster is not None and faster < 0 and base.fits
-        # Memory that costs cycles has to be some.
-        least = _WORTH if is_slower else 0
-        memory = ((saving["bytes"], base.total_bytes), (saving["fullest_tile_bytes"], base.fullest_tile_bytes))
-        saves = (faster or 0) > 0 or any((value or 0) > least * (whole or 0) for value, whole in memory)
+        saved = (
+            (faster, each["cycles"][0] if each else base.cycles),
+            (saving["bytes"], base.total_bytes),
+            (saving["fullest_tile_bytes"], base.fullest_tile_bytes),
+        )
+        saves = any((value or 0) > _WORTH * (whole or 0) for value, whole in saved)
         if not helps and not (other.fits and saves):
             return
         detail = ", ".join(_differences(saving, each, helps)) + ", by the model: the alternative was compiled."

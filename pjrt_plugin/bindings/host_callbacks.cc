@@ -28,6 +28,13 @@ nb::object ViewOf(void* data, std::size_t bytes, int access) {
   return nb::steal(PyMemoryView_FromMemory(memory, static_cast<Py_ssize_t>(bytes), access));
 }
 
+// As the last lines of a traceback: the frames above them are those that call the user's function, which are
+// not the user's.
+std::string Described(const nb::python_error& error) {
+  return std::string(nb::str(nb::handle(error.type()).attr("__name__")).c_str()) + ": " +
+         nb::str(error.value()).c_str();
+}
+
 // Called on a thread of the device, without the GIL.
 void CallFunction(PyObject* function, const std::vector<HostCallbacks::Input>& inputs,
                   const std::vector<HostCallbacks::Output>& outputs) {
@@ -45,7 +52,7 @@ void CallFunction(PyObject* function, const std::vector<HostCallbacks::Input>& i
     }
     nb::borrow(function)(in, out);
   } catch (const nb::python_error& error) {
-    throw Error(Code::kInternal, std::string("A host callback raised an exception: ") + error.what());
+    throw Error(Code::kInternal, "A host callback raised an exception: " + Described(error));
   }
 }
 

@@ -54,9 +54,9 @@ export interface TableOptions<Row> {
   choose?: boolean;
 }
 
-const rowHeight = 30;
-/** How wide a column that stays is at most, so that others fit beside it on a narrow screen. */
-const narrow = () => (innerWidth < 560 ? 132 : Infinity);
+/** On a narrow screen, a column that stays is at most so wide that others fit beside it, and its texts have three lines (style.css). */
+const isNarrow = () => innerWidth <= 560;
+const narrowWidth = 150;
 
 export class Table<Row> {
   readonly element: HTMLElement;
@@ -158,7 +158,11 @@ export class Table<Row> {
   }
 
   private width(column: TableColumn<Row>): number {
-    return column.stay ? Math.min(column.width, narrow()) : column.width;
+    return column.stay && isNarrow() ? Math.min(column.width, narrowWidth) : column.width;
+  }
+
+  private get rowHeight(): number {
+    return isNarrow() && this.options.columns.some((column) => column.stay) ? 60 : 30;
   }
 
   /** A cell of a column, which may be one that stays. */
@@ -177,13 +181,13 @@ export class Table<Row> {
   private fill(): void {
     const columns = this.columns();
     const height = this.scroller.clientHeight || 400;
-    const first = this.everything ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight) - 4);
-    const last = this.everything ? Math.min(this.visible.length, 500) : Math.min(this.visible.length, first + Math.ceil(height / rowHeight) + 8);
+    const first = this.everything ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / this.rowHeight) - 4);
+    const last = this.everything ? Math.min(this.visible.length, 500) : Math.min(this.visible.length, first + Math.ceil(height / this.rowHeight) + 8);
     const chosen = this.options.selected?.() ?? null;
     this.table.style.minWidth = `${total(columns, (column) => this.width(column))}px`;
     this.table.setAttribute("aria-rowcount", String(this.visible.length + 1));
     const focused = document.activeElement instanceof HTMLElement && this.table.contains(document.activeElement) ? document.activeElement.dataset.sort : undefined;
-    const spacer = (rows: number) => (rows > 0 ? h("tr", { "aria-hidden": "true", style: `height:${rows * rowHeight}px` }, h("td", { colspan: columns.length })) : null);
+    const spacer = (rows: number) => (rows > 0 ? h("tr", { "aria-hidden": "true", style: `height:${rows * this.rowHeight}px` }, h("td", { colspan: columns.length })) : null);
     const body = [];
     for (let at = first; at < last; at++) {
       const row = this.visible[at];
@@ -264,10 +268,10 @@ export class Table<Row> {
   reveal(key: number | null): void {
     const at = key === null ? -1 : this.visible.findIndex((row) => this.options.key(row) === key);
     if (at >= 0) {
-      const top = at * rowHeight;
-      const height = this.scroller.clientHeight - rowHeight;
+      const top = at * this.rowHeight;
+      const height = this.scroller.clientHeight - this.rowHeight;
       if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
-      else if (height > 0 && top + rowHeight > this.scroller.scrollTop + height) this.scroller.scrollTop = top + rowHeight - height;
+      else if (height > 0 && top + this.rowHeight > this.scroller.scrollTop + height) this.scroller.scrollTop = top + this.rowHeight - height;
     }
     this.draw();
   }

@@ -587,7 +587,8 @@ async function behaviour() {
   });
 
   await check("a narrow window", async () => {
-    const tab = await Tab.open([fitting], { width: 400, height: 800 });
+    const long = { ...fitting, operations: fitting.operations.map((one) => ({ ...one, name: `${one.name} model.py:123 backward f32[64,1024] in block_1` })) };
+    const tab = await Tab.open([long], { width: 400, height: 800 });
     await tab.show("operations");
     const places = () =>
       tab.tab.$eval("#table-operations", (scroller) => {
@@ -598,6 +599,11 @@ async function behaviour() {
         }));
       });
     assert.deepEqual([(await places()).name, (await places()).cycles], [true, true], "name and cycles are in sight");
+    const drawn = await tab.tab.$$eval("#table-operations tbody tr[data-key]", (rows) => ({
+      heights: [...new Set(rows.map((row) => Math.round(row.getBoundingClientRect().height)))],
+      lines: Math.max(...rows.map((row) => row.querySelector("td.stay > span").getBoundingClientRect().height)) / 18,
+    }));
+    assert.deepEqual(drawn, { heights: [60], lines: 3 }, "long names have three lines, and rows the height that is reckoned with");
     await tab.tab.$eval("#table-operations", (scroller) => (scroller.scrollLeft = scroller.scrollWidth));
     await tab.settle();
     const after = await places();

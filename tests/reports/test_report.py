@@ -597,10 +597,15 @@ def test_savings_are_those_of_compiled_alternatives():
     assert found["half partials"]["title"] in tried["detail"] and "not tried" not in tried["title"]
 
 
-@pytest.mark.parametrize("fewer, found", [(8, []), (500, ["advice"])])
-def test_little_memory_is_no_reason_for_more_cycles(fewer, found):
+# Cycles of 10,000 and bytes of the fullest tile's 10,000 by which an alternative is cheaper.
+@pytest.mark.parametrize(
+    "cycles, tile_bytes, found",
+    [(-1, 8, []), (-1, 500, ["advice"]), (24, -500, []), (200, -500, ["advice"]), (0, 8, []), (24, 24, [])],
+)
+def test_what_saves_next_to_nothing_is_no_advice(cycles, tile_bytes, found):
     base = jax_ipu.estimate(jnp.sin, shape(64), target=TARGET)
-    other = replace(base, cycles=base.cycles + 1, fullest_tile_bytes=base.fullest_tile_bytes - fewer)
+    base = replace(base, cycles=10_000, fullest_tile_bytes=10_000)
+    other = replace(base, cycles=10_000 - cycles, fullest_tile_bytes=10_000 - tile_bytes)
     trials = alternatives._Trials(base)
     trials.add("id", "Title", "Action", other)
     assert [one["severity"] for one in trials.found] == found

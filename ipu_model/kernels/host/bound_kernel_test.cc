@@ -11,6 +11,7 @@
 #include "check.h"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"
 #include "testing/bound_kernel_check.h"
 
@@ -223,6 +224,13 @@ TEST(LongRowsAreNotBound) {
   row.strides[0] = 0;
   const HostTensor in[] = {matrix.tensor, row};
   CHECK(kernel.Bind(in, &matrix.tensor) == nullptr);
+}
+
+TEST(TensorsWithoutElementsAreDense) {
+  CHECK(IsDense(Random(DType::kF32, {2, 3}).tensor));
+  CHECK(!IsDense(Random(DType::kF32, {2, 3}, {1, 0}).tensor));
+  CHECK(IsDense(Random(DType::kF32, {1, 3}, {1, 0}).tensor));
+  CHECK(IsDense(Random(DType::kF32, {2, 0, 3}, {2, 1, 0}).tensor));
 }
 
 TEST(CopiesOfAnyStrides) {

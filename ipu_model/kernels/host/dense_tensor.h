@@ -26,14 +26,15 @@ inline HostTensor DenseLike(const HostTensor& like, void* data) {
   return t;
 }
 
-// Whether it is dense, whatever the strides of dimensions with one element.
+// Whether it is dense, whatever the strides of dimensions with one element. A tensor without elements is.
 inline bool IsDense(const HostTensor& t) {
   std::int64_t stride = 1;
+  bool dense = true;
   for (int d = t.rank - 1; d >= 0; --d) {
-    if (t.shape[d] > 1 && t.strides[d] != stride) return false;
+    if (t.shape[d] > 1 && t.strides[d] != stride) dense = false;
     stride *= t.shape[d];
   }
-  return true;
+  return dense || stride == 0;
 }
 
 }  // namespace ipu_model
