@@ -3,7 +3,7 @@
     python tools/poplibs_ops.py FOLDER [--only WORD] [--minutes N]
 
 FOLDER is one of tools/build_poplibs. Each row of tests/support/op_table.py is compiled for every type of f32, f16, s32,
-u32 and pred that it has, on 8 tiles, and its values are compared with JAX's on the CPU. --only takes the rows whose
+u32 and pred that it has, on 64 tiles, and its values are compared with JAX's on the CPU. --only takes the rows whose
 name has the word, and prints them without writing; after --minutes the rows that are left are listed as not run.
 """
 
@@ -27,11 +27,11 @@ from support import op_table  # noqa: E402
 from support.modes import array, close, cpu_jit, lower  # noqa: E402
 
 TYPES = ("float32", "float16", "int32", "uint32", "bool")
-TARGET = "ipu2:8"
+TARGET = "ipu2:64"
 HEADER = """# Ops on Graphcore's PopLibs
 
 Made by `tools/poplibs_ops.py` from the table of ops that the tests have (do not edit): each row compiled with
-[`JAX_IPU_POPLIBS`](poplibs.md), run on 8 tiles, and compared with JAX on the CPU. Types other than f32, f16, s32, u32
+[`JAX_IPU_POPLIBS`](poplibs.md), run on 64 tiles, and compared with JAX on the CPU. Types other than f32, f16, s32, u32
 and pred are never PopLibs'. "PopLibs": all of the program's operations are PopLibs'; "both": some are `hlo`'s; "hlo":
 all are, or the program only moves elements.
 

@@ -25,14 +25,14 @@ class PlanKeys {
     Writer writer;
     writer.Write(operation.kind());
     operation.Write(writer);
+    // Two views of one variable may differ in meaning from views of two variables with equal mappings.
+    first_views_.clear();
+    std::size_t number = 0;
     for (const std::vector<View>* views : {&operation.inputs, &operation.outputs}) {
       writer.Write(views->size());
       for (const View& view : *views) {
         writer.Write(MappingNumber(view.variable));
-        // Two views of one variable may differ in meaning from views of two variables with equal mappings.
-        std::size_t first = 0;
-        while (VariableAt(operation, first) != view.variable) ++first;
-        writer.Write(first);
+        writer.Write(first_views_.try_emplace(view.variable, number++).first->second);
         writer.Write(view.type);
         writer.Write(view.offset);
         writer.Write(view.shape);
@@ -43,10 +43,6 @@ class PlanKeys {
   }
 
  private:
-  static VariableId VariableAt(const Operation& operation, std::size_t i) {
-    const std::size_t inputs = operation.inputs.size();
-    return i < inputs ? operation.inputs[i].variable : operation.outputs[i - inputs].variable;
-  }
   std::size_t MappingNumber(VariableId variable) {
     const auto [entry, is_new] = numbers_.try_emplace(variable, 0);
     if (is_new) {
@@ -62,6 +58,7 @@ class PlanKeys {
   const CompiledProgram& program_;
   TilePlanCache::Plans& cache_;
   std::unordered_map<VariableId, std::size_t> numbers_;
+  std::unordered_map<VariableId, std::size_t> first_views_;  // of one operation
 };
 
 }  // namespace

@@ -84,7 +84,7 @@ def compile_to_fit(
     """
     progress.stage("simplifying the program")
     compiler = _Compiler(target, progress, plans)
-    mapped, more_frugal = map_program(program, settings, target, change), iter(_MORE_FRUGAL)
+    mapped, more_frugal = map_program(program, settings, target, change), _more_frugal(settings)
     built = compiler.kept(mapped, settings)
     if built is not None:
         return built
@@ -145,8 +145,8 @@ def _next_attempt(
         frugal = way.choose(settings)
         if frugal is None or (outline_only and frugal.outline == settings.outline):
             continue
-        saved = need.working * (1 - _LEAST_PROPORTION / settings.available_memory_proportion)
-        if way.choose is _products_in_less and need.total - saved > need.limit:
+        proportion = frugal.available_memory_proportion / settings.available_memory_proportion
+        if proportion < 1 and need.total - need.working * (1 - proportion) > need.limit:
             continue
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))
@@ -179,12 +179,13 @@ def _slices_spread(settings: Options) -> Options | None:
 
 # Temporaries shrink in proportion, cycles rise by up to a fifth. With less, more vertices need more than that saves.
 _LEAST_PROPORTION = 0.1
+# Where the planner of Graphcore's PopLibs finds no plan within the proportion, it makes one that takes far more; and it
+# does not count what it rearranges for each part of a product, of which there are more with less memory.
+_LESS_OF_POPLIBS = 0.3
 
 
-def _products_in_less(settings: Options) -> Options | None:
-    if settings.available_memory_proportion != Options().available_memory_proportion:
-        return None
-    return settings._replace(available_memory_proportion=_LEAST_PROPORTION)
+def _products_in(proportion: float) -> Callable[[Options], Options]:
+    return lambda settings: settings._replace(available_memory_proportion=proportion)
 
 
 def _has_other_ops(before: MappedProgram, outlined: MappedProgram) -> bool:
@@ -200,8 +201,11 @@ def _has_products(_: MappedProgram, other: MappedProgram) -> bool:
     return any(op.name in ("dot_general", "convolution") for op in other.module.main.block.walk())
 
 
-_MORE_FRUGAL: tuple[_Frugal, ...] = (
-    _Frugal("repeated blocks as functions", _outlined, _has_other_ops),
-    _Frugal("sliced tensors on all tiles", _slices_spread, _has_slices),
-    _Frugal("less memory for products", _products_in_less, _has_products),
-)
+def _more_frugal(settings: Options) -> Iterator[_Frugal]:
+    """The ways for a program whose user gave these options, in the order in which they are tried."""
+    yield _Frugal("repeated blocks as functions", _outlined, _has_other_ops)
+    yield _Frugal("sliced tensors on all tiles", _slices_spread, _has_slices)
+    if settings.available_memory_proportion == Options().available_memory_proportion:
+        if settings.poplibs:
+            yield _Frugal("less memory for products", _products_in(_LESS_OF_POPLIBS), _has_products)
+        yield _Frugal("least memory for products", _products_in(_LEAST_PROPORTION), _has_products)

@@ -4,9 +4,13 @@
 //
 //   why_not(expression) -> str                      "" where popops::map computes it
 //   map(graph, expression, tensors, outs, seq, name) -> list[Tensor]
+//   iota(graph, numbers, dtype, seq, name) -> Tensor
+//     counts up in `numbers`, s32 or u32 [n]; returns them, or a cast to the dtype
 // and those of the other files.
 #include <optional>
 #include <poplin/codelets.hpp>
+#include <popops/Cast.hpp>
+#include <popops/Encoding.hpp>
 #include <popops/codelets.hpp>
 #include <string>
 #include <vector>
@@ -49,6 +53,17 @@ std::vector<Tensor> MapExpression(Graph& graph, const hlo::Expression& expressio
   return Map(graph, expression, tensors, given, sequence, name);
 }
 
+Tensor Iota(Graph& graph, const Tensor& numbers, const std::string& dtype, Sequence& sequence,
+            const std::string& name) {
+  if (numbers.elementType() == poplar::INT) {
+    popops::iota(graph, numbers, 0, sequence, name);
+  } else {
+    popops::iota(graph, numbers, 0u, sequence, name);
+  }
+  const poplar::Type type = TypeNamed(dtype);
+  return type == numbers.elementType() ? numbers : popops::cast(graph, numbers, type, sequence, name);
+}
+
 }  // namespace
 }  // namespace jax_ipu::poplibs
 
@@ -61,6 +76,7 @@ NB_MODULE(_poplibs, module) {
   module.def("why_not", &WhyNot);
   module.def("map", &MapExpression, nb::arg("graph"), nb::arg("expression"), nb::arg("tensors"),
              nb::arg("outs"), nb::arg("seq"), nb::arg("name"));
+  module.def("iota", &Iota);
   BindConvolution(module);
   BindIndex(module);
   BindLinearAlgebra(module);

@@ -171,6 +171,14 @@ PROGRAMS = {
         (WHOLE,),
         {"ipu.map": 1},
     ),
+    "counting": (
+        lambda x: (
+            [x.astype(t) + lax.iota(t, 70) for t in (np.float32, np.float16, np.int32, np.uint32)]
+            + [lax.broadcasted_iota(t, (3, 4, 5), d) for t in (np.float32, np.int32) for d in range(3)]
+        ),
+        (np.float32(3),),
+        {"iota": 4},
+    ),
     "selects": (lambda x, y: jnp.where(x > y, x * 2, y - 1), (floats(5, 7), floats(5, 7)), {"ipu.map": 1}),
     # A value that is read often: as a tree the expression would have 2**20 operations.
     "shared values": (lambda x: _squares(x, 20), (floats(9) * 0.1,), {"ipu.map": 1}),

@@ -32,7 +32,7 @@ _NO_OPERATION = frozenset(
     (
         *("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "concatenate", "pad", "copy", "ipu.copy"),
         *("optimization_barrier", "ipu.store", "while", "ipu.repeat", "if", "case", "ipu.call", "ipu.callback"),
-        *("ipu.ffi_call", "partition_id", "replica_id", "ipu.tile_put"),
+        *("ipu.ffi_call", "ipu.update_slice", "partition_id", "replica_id", "ipu.tile_put"),
     )
 )
 _REDUCTIONS = {
@@ -72,6 +72,7 @@ class PopLibs:
             "dynamic_slice": self._dynamic_slice,
             "dynamic_update_slice": self._dynamic_update_slice,
             "gather": self._gather,
+            "iota": self._iota,
             "ipu.map": self._map,
             "reduce": self._reduce,
             "reduce_window": self._reduce_window,
@@ -252,6 +253,19 @@ class PopLibs:
             context.graph, expression, context.operands(op), outs, context.sequence, context.name(op)
         )
         return [m if o is None else o for m, o in zip(made, outs, strict=True)]
+
+    def _iota(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+        dtype, shape, dim = op.result.dtype, op.result.shape, op.attrs["iota_dimension"]
+        if dtype not in ("f32", "f16", "s32", "u32"):
+            raise _Lacks(f"popops counts in s32 and u32, not in {dtype}")
+        name = context.name(op)
+        result = context.allocate(op.result, name)
+        whole = dtype if dtype in ("s32", "u32") else "s32"
+        numbers = result if (whole, len(shape)) == (dtype, 1) else context.variable(whole, (shape[dim],), name)
+        counted = self.module.iota(context.graph, numbers, dtype, context.sequence, name)
+        if numbers is not result:
+            context.sequence.copy(broadcast(counted, shape, (dim,)), result, name)
+        return [result]
 
     # Reductions ---------------------------------------------------------------------------------------------------
 
