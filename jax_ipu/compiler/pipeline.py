@@ -26,6 +26,7 @@ from jax_ipu.compiler.passes import (
     index_parts,
     inline,
     inplace,
+    joined,
     known_indices,
     layouts,
     long_rows,
@@ -115,6 +116,11 @@ def _inplace(module: Module, signature: Signature) -> None:
     signature.keep(inplace.run(module, signature.aliases(), signature.read_only()))
 
 
+def _joined(module: Module, signature: Signature) -> None:
+    if not module.frugal:
+        joined.run(module)
+
+
 def _host_results(module: Module, signature: Signature) -> None:
     host_memory.write_results(module, signature)
 
@@ -124,6 +130,7 @@ STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
     ("schedule", _schedule),
     ("readers first", _readers_first),
     ("inplace", _inplace),
+    ("joined", _joined),
     ("host results", _host_results),
 )
 

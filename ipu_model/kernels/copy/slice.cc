@@ -73,8 +73,8 @@ struct Bytes16 {
 constexpr std::int64_t kShortLine = 16;
 // Elements that are picked out of a line at a time.
 constexpr std::int64_t kPicked = 1024;
-// Runs that are repeated at a time.
-constexpr std::int64_t kRepeatedRuns = 256;
+// Runs of a plane that are copied one after the other, so that what they write stays in the cache.
+constexpr std::int64_t kRunsAtOnce = 256;
 
 // Copies lines of `kLength` elements that run backwards.
 template <typename T, int kLength>
@@ -236,14 +236,14 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
                                             loop.shape[dim + 1]);
     }
   }
-  // Short runs, each several times: one time of many runs after the other.
-  if (left == 3 && loop.src[dim + 1] == 0 && loop.src[dim + 2] == kSize && loop.dst[dim + 2] == kSize &&
+  // A plane of short runs: those of the longer dimension one after the other.
+  if (left == 3 && loop.src[dim + 2] == kSize && loop.dst[dim + 2] == kSize &&
       loop.shape[dim + 2] * kSize <= kLongestRun && loop.shape[dim] > loop.shape[dim + 1]) {
-    for (std::int64_t i = 0; i < loop.shape[dim]; i += kRepeatedRuns) {
+    for (std::int64_t i = 0; i < loop.shape[dim]; i += kRunsAtOnce) {
       for (std::int64_t j = 0; j < loop.shape[dim + 1]; ++j)
-        CopyShortRuns(std::min(kRepeatedRuns, loop.shape[dim] - i), loop.shape[dim + 2] * kSize,
-                      src + i * loop.src[dim], loop.src[dim], dst + i * loop.dst[dim] + j * loop.dst[dim + 1],
-                      loop.dst[dim]);
+        CopyShortRuns(std::min(kRunsAtOnce, loop.shape[dim] - i), loop.shape[dim + 2] * kSize,
+                      src + i * loop.src[dim] + j * loop.src[dim + 1], loop.src[dim],
+                      dst + i * loop.dst[dim] + j * loop.dst[dim + 1], loop.dst[dim]);
     }
     return;
   }

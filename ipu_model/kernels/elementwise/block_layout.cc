@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/copy/line_copy.h"
 #include "kernels/copy/transpose.h"
 #include "kernels/host/integer_division.h"
 
@@ -14,6 +15,8 @@ namespace {
 // From this byte stride on, every element of a row is in a cache line of its own.
 constexpr std::int64_t kFarApart = 64;
 constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
+// Rows of as many elements are worth a call.
+constexpr std::int64_t kLongRow = 64;
 
 struct Word16 {
   std::uint64_t word[2];
@@ -24,7 +27,7 @@ template <typename T, bool kGather>
 void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dense) {
   if (stride == static_cast<std::int64_t>(sizeof(T))) {
     T* p = reinterpret_cast<T*>(memory);
-    if (n >= 64) {
+    if (n >= kLongRow) {
       const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
       kGather ? std::memcpy(dense, p, bytes) : std::memcpy(p, dense, bytes);
       return;
@@ -33,6 +36,8 @@ void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dens
   } else if (kGather && stride == 0) {
     const T value = *reinterpret_cast<T*>(memory);
     for (std::int64_t i = 0; i < n; ++i) dense[i] = value;
+  } else if (kGather && stride > 0 && n >= kLongRow) {
+    FindLineCopies(sizeof(T)).picked(memory, stride / static_cast<std::int64_t>(sizeof(T)), dense, n);
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
       T* p = reinterpret_cast<T*>(memory + i * stride);

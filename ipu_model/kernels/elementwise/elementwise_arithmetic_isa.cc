@@ -1,6 +1,8 @@
 // Block functions: arithmetic, comparisons and selection on real types.
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/elementwise/micro_loop.h"
 #include "kernels/vector/convert.h"
@@ -267,39 +269,62 @@ void SelectCompareForms(const MicroArguments& m) {
       return SelectCompareLoop<C, A, R, 8>(m);
     case 10:
       return SelectCompareLoop<C, A, R, 10>(m);
+    case 12:
+      return SelectCompareLoop<C, A, R, 12>(m);
     case 14:
       return SelectCompareLoop<C, A, R, 14>(m);
     case 0:
-    case 15:
       return SelectCompareLoop<C, A, R, 0>(m);
     default: {
-      const std::int64_t step[4] = {(m.scalar & 1) == 0, (m.scalar & 2) == 0, (m.scalar & 4) == 0,
-                                    (m.scalar & 8) == 0};
-      const A* a = static_cast<const A*>(m.operand[0]);
-      const A* b = static_cast<const A*>(m.operand[1]);
-      const R* c = static_cast<const R*>(m.operand[2]);
-      const R* d = static_cast<const R*>(m.operand[3]);
+      // Both compared operands are one element, so the result is one of the others.
+      const bool first = C::Apply(*static_cast<const A*>(m.operand[0]), *static_cast<const A*>(m.operand[1]));
+      const R* from = static_cast<const R*>(m.operand[first ? 2 : 3]);
       R* r = static_cast<R*>(m.result);
-      for (std::int64_t i = 0, n = m.n; i < n; ++i)
-        r[i] = C::Apply(a[i * step[0]], b[i * step[1]]) ? c[i * step[2]] : d[i * step[3]];
+      if ((m.scalar & (first ? 4U : 8U)) != 0) {
+        std::fill_n(r, m.n, *from);
+      } else if (from != r) {
+        std::copy_n(from, m.n, r);
+      }
     }
+  }
+}
+// Returns the comparison of b with a that is `op` of a and b.
+ScalarOp Mirrored(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kLt:
+      return ScalarOp::kGt;
+    case ScalarOp::kLe:
+      return ScalarOp::kGe;
+    case ScalarOp::kGt:
+      return ScalarOp::kLt;
+    case ScalarOp::kGe:
+      return ScalarOp::kLe;
+    default:
+      return op;
   }
 }
 template <typename A>
 void SelectCompare(const MicroArguments& m) {
-  switch (static_cast<ScalarOp>(m.immediate)) {
+  auto op = static_cast<ScalarOp>(m.immediate);
+  MicroArguments ordered = m;
+  if ((m.scalar & 3) == 1) {  // loops exist for one element on the right
+    std::swap(ordered.operand[0], ordered.operand[1]);
+    ordered.scalar = (m.scalar & 12) | 2;
+    op = Mirrored(op);
+  }
+  switch (op) {
     case ScalarOp::kEq:
-      return SelectCompareForms<Eq, A>(m);
+      return SelectCompareForms<Eq, A>(ordered);
     case ScalarOp::kNe:
-      return SelectCompareForms<Ne, A>(m);
+      return SelectCompareForms<Ne, A>(ordered);
     case ScalarOp::kLt:
-      return SelectCompareForms<Lt, A>(m);
+      return SelectCompareForms<Lt, A>(ordered);
     case ScalarOp::kLe:
-      return SelectCompareForms<Le, A>(m);
+      return SelectCompareForms<Le, A>(ordered);
     case ScalarOp::kGt:
-      return SelectCompareForms<Gt, A>(m);
+      return SelectCompareForms<Gt, A>(ordered);
     default:
-      return SelectCompareForms<Ge, A>(m);
+      return SelectCompareForms<Ge, A>(ordered);
   }
 }
 

@@ -834,6 +834,62 @@ TEST(OneValuePerRow) {
   }
 }
 
+TEST(ChoicesByComparisonsWithSingleElements) {
+  const std::size_t n = 2500;
+  std::mt19937 random(3);
+  for (const ScalarOp op :
+       {ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt, ScalarOp::kLe, ScalarOp::kGt, ScalarOp::kGe}) {
+    Expression e;
+    e.inputs.assign(4, DType::kF32);
+    e.code = {Op(op, DType::kF32, DType::kPred, 0, 1),
+              Op(ScalarOp::kSelect, DType::kF32, DType::kF32, 4, 2, 3)};
+    e.outputs = {5};
+    for (unsigned single = 0; single < 16; ++single) {
+      for (const float start : {1.0f, 2.0f, kNan}) {
+        std::vector<std::vector<float>> values(4, std::vector<float>(n));
+        std::vector<HostTensor> in;
+        for (std::size_t k = 0; k < 4; ++k) {
+          for (float& v : values[k]) v = random() % 8 == 0 ? kNan : static_cast<float>(random() % 4);
+          values[k][0] = start;
+          in.push_back(Vector(values[k], DType::kF32));
+          if ((single >> k & 1) == 0) continue;
+          std::fill(values[k].begin(), values[k].end(), values[k][0]);
+          in.back().strides[0] = 0;
+        }
+        std::vector<float> got(n), expected(n);
+        for (std::size_t i = 0; i < n; ++i) {
+          const float a = values[0][i], b = values[1][i];
+          const bool chosen = op == ScalarOp::kEq   ? a == b
+                              : op == ScalarOp::kNe ? a != b
+                              : op == ScalarOp::kLt ? a < b
+                              : op == ScalarOp::kLe ? a <= b
+                              : op == ScalarOp::kGt ? a > b
+                                                    : a >= b;
+          expected[i] = values[chosen ? 2 : 3][i];
+        }
+        Run(e, in, {Vector(got, DType::kF32)});
+        CheckSame(got, expected);
+      }
+    }
+  }
+}
+
+TEST(RowsOfDistantElements) {
+  for (const std::int64_t stride : {2, 3, 4, 5, 17}) {
+    for (const std::int64_t n : {63, 64, 65, 1000}) {
+      std::vector<float> values(static_cast<std::size_t>(n * stride)), got(static_cast<std::size_t>(n)),
+          expected;
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+      for (std::int64_t i = 0; i < n; ++i) expected.push_back(-static_cast<float>(i * stride + stride - 1));
+      HostTensor in = Vector(got, DType::kF32);
+      in.data = values.data() + stride - 1;
+      in.strides[0] = stride;
+      Run(Single(ScalarOp::kNegate, DType::kF32, DType::kF32, 1), {in}, {Vector(got, DType::kF32)});
+      CHECK(got == expected);
+    }
+  }
+}
+
 TEST(OutputsMaySwapInputs) {
   Expression e;
   e.inputs = {DType::kF32, DType::kF32};

@@ -1,5 +1,6 @@
 #include "kernels/elementwise/register_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/elementwise/vex_ops.h"
@@ -70,20 +71,35 @@ Vector RegisterFile::Find(const CodeValue& value) const {
   return kNone;
 }
 
+bool RegisterFile::IsStoredInParts(const CodeValue& value) const {
+  return std::any_of(parts_.begin(), parts_.end(), [&value](const CodeAddress& part) {
+    const std::ptrdiff_t offset = part.offset - value.address.offset;
+    return part.base == value.address.base && offset >= 0 && offset < value.bytes;
+  });
+}
+
 // Loading a value from memory right after its parts were stored one by one would wait for all the stores.
 Vector RegisterFile::Assemble(const CodeValue& value) {
   const int lanes = value.bytes / kNumberBytes;
   if (value.form != CodeValue::Form::kNumbers || value.broadcast || lanes < 2 || lanes > 4) return kNone;
   Vector parts[4] = {};
+  bool all = true;
+  const auto part = [&value](int k) {
+    CodeValue found = value;
+    found.address.offset += k * kNumberBytes;
+    found.bytes = kNumberBytes;
+    return found;
+  };
   for (int k = 0; k < lanes; ++k) {
-    CodeValue part = value;
-    part.address.offset += k * kNumberBytes;
-    part.bytes = kNumberBytes;
-    parts[k] = Find(part);
-    if (parts[k] < 0) return kNone;
+    parts[k] = Find(part(k));
+    all = all && parts[k] >= 0;
   }
+  if (!all && !IsStoredInParts(value)) return kNone;
   const auto kept = kept_;
-  for (int k = 0; k < lanes; ++k) kept_[static_cast<std::size_t>(parts[k])] = true;
+  for (int k = 0; k < lanes; ++k)
+    if (parts[k] >= 0) kept_[static_cast<std::size_t>(parts[k])] = true;
+  for (int k = 0; k < lanes; ++k)
+    if (parts[k] < 0) parts[k] = Use(part(k));
   const Vector reg = Take();
   code_->Vex(vex::kInterleave, false, reg, parts[0], parts[1]);
   for (int k = 2; k < lanes; ++k)
@@ -215,6 +231,8 @@ void RegisterFile::LoadNumbers(Vector reg, const Memory& from, int bytes) {
 }
 
 void RegisterFile::Write(Vector reg, const CodeValue& value) {
+  if (value.form == CodeValue::Form::kNumbers && value.bytes == kNumberBytes)
+    parts_[next_part_++ % parts_.size()] = value.address;
   const Memory to = At(value.address);
   if (value.form == CodeValue::Form::kPredicates) {
     if (value.bytes == 1) {
@@ -309,6 +327,7 @@ void RegisterFile::ForgetScratch() {
 
 void RegisterFile::Forget() {
   for (Entry& entry : entries_) entry.used = false;
+  parts_.fill({CodeAddress::kPool, 0});
 }
 
 }  // namespace ipu_model

@@ -46,7 +46,9 @@ class RegisterFile {
 
   // `next_read(value)`: after how many calls the memory of a value is read again; large if it is not.
   RegisterFile(Assembler* code, std::function<int(const CodeValue&)> next_read)
-      : code_(code), next_read_(std::move(next_read)) {}
+      : code_(code), next_read_(std::move(next_read)) {
+    Forget();
+  }
 
   // Returns a register that holds the value, and keeps it until Release.
   Vector Use(const CodeValue& value);
@@ -80,6 +82,8 @@ class RegisterFile {
     bool used = false, dirty = false;
     std::uint32_t age = 0;
   };
+  // Whether a single element of the value was stored not long ago.
+  bool IsStoredInParts(const CodeValue& value) const;
   // Return a register for a value that other registers hold in parts, or as a part; otherwise -1.
   Vector Assemble(const CodeValue& value);
   Vector Part(const CodeValue& value);
@@ -95,6 +99,9 @@ class RegisterFile {
   std::array<Entry, kRegisters> entries_;
   std::array<bool, kRegisters> kept_{};
   std::uint32_t clock_ = 0;
+  // Where the last single elements were stored.
+  std::array<CodeAddress, 16> parts_;
+  std::size_t next_part_ = 0;
 };
 
 }  // namespace ipu_model

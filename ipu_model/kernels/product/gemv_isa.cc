@@ -28,7 +28,7 @@ struct FewRows {
   static constexpr int kColumns = 4;
   static constexpr int kChains = kM == 1 ? 2 : 1;
 
-  // Operands: x [kM, k] dense with rows x_row apart; sums y [kM, n] with rows y_row apart.
+  // Operands: x [kM, k] with contiguous rows x_row apart; sums y [kM, n] with rows y_row apart.
   const T* x;
   std::int64_t x_row;
   const Source* b;
@@ -145,22 +145,28 @@ void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, 
 
 template <typename T, typename Source, int kM>
 void Run(HostContext& context, const GemmProblem& p) {
-  const bool by_rows = p.b.column == 1;
+  // One column is contiguous along k, whatever the stride of its columns.
+  const bool by_rows = p.b.column == 1 && (p.n > 1 || p.b.row != 1);
+  const bool direct_x = SizeOf(p.a.type) == sizeof(T) && p.a.column == 1;
   const bool direct_y = SizeOf(p.c.type) == sizeof(T) && (p.c.column == 1 || p.n == 1);
   const std::int64_t pieces = by_rows ? 1 : (p.k + kPiece - 1) / kPiece;
   const bool parallel = p.k * p.n * static_cast<std::int64_t>(sizeof(Source)) >= kParallelBytes;
   FewRows<T, Source, kM> product;
-  product.x_row = p.k + kLanes<T>;
+  product.x_row = direct_x ? p.a.row : p.k + kLanes<T>;
   product.y_row = direct_y ? p.c.row : p.n;
   product.b_row = p.b.row;
   product.b_column = p.b.column;
-  T* const x = context.scratch.Allocate<T>(static_cast<std::size_t>(kM * product.x_row));
+  T* const x = direct_x ? nullptr : context.scratch.Allocate<T>(static_cast<std::size_t>(kM * product.x_row));
   T* const sums = direct_y ? nullptr : context.scratch.Allocate<T>(static_cast<std::size_t>(kM * p.n));
   T* const partials =
       pieces > 1 ? context.scratch.Allocate<T>(static_cast<std::size_t>(pieces * kM * p.n)) : nullptr;
   product.x = x;
   for (std::int64_t g = 0; g < p.groups; ++g) {
-    CopyA(p, g, x, product.x_row);
+    if (direct_x) {
+      product.x = static_cast<const T*>(p.a.data) + g * p.a.group;
+    } else {
+      CopyA(p, g, x, product.x_row);
+    }
     product.b = static_cast<const Source*>(p.b.data) + g * p.b.group;
     unsigned char* const c = static_cast<unsigned char*>(const_cast<void*>(p.c.data)) +
                              g * p.c.group * static_cast<std::int64_t>(SizeOf(p.c.type));

@@ -167,6 +167,8 @@ void BlockReduction::RowItem(const Item& item, unsigned char* buffer) {
                        plan_.length, result);
     return;
   }
+  if (plan_.pieces == 1 && inner_ > 0 && RowStride(0) == 1 && load_ == nullptr)
+    return ManyRowsItem(item, buffer);
   double sum = 0;
   for (std::int64_t unit = item.first; unit < item.last; ++unit) {
     const Piece piece = PieceOf(unit);
@@ -183,6 +185,43 @@ void BlockReduction::RowItem(const Item& item, unsigned char* buffer) {
     }
   }
   if (float_sum_ && item.last - item.first > 1) {
+    const auto value = static_cast<float>(sum);
+    std::memcpy(result, &value, sizeof(value));
+  }
+}
+
+void BlockReduction::ManyRowsItem(const Item& item, unsigned char* buffer) {
+  const int outer = inner_ - 1;
+  const std::int64_t stride = plan_.reduced.stride[0][outer], extent = plan_.reduced.extent[outer];
+  const std::int64_t length = plan_.length, most = static_cast<std::int64_t>(kBuffer / size_);
+  unsigned char* result = Total(0, item.segment, item.index);
+  double sum = 0;
+  for (std::int64_t unit = item.first; unit < item.last;) {
+    const std::int64_t rows = std::min({item.last - unit, extent - unit % extent, most});
+    const std::int64_t offset = OffsetOf(0, PieceOf(unit), item.index);
+    std::int64_t r = 0;
+    if (length < ShortRowElements(size_) && loops_.single->short_rows != nullptr) {
+      loops_.single->short_rows(buffer, Base(0, offset), stride, rows, length);
+      r = rows;
+    } else if (loops_.single->rows != nullptr) {
+      r = loops_.single->rows(buffer, Base(0, offset), stride, rows, length);
+    }
+    for (; r < rows; ++r)
+      loops_.single->row(Base(0, offset + r * stride), length, buffer + static_cast<std::size_t>(r) * size_);
+    if (float_sum_) {
+      for (r = 0; r < rows; ++r) {
+        float value;
+        std::memcpy(&value, buffer + static_cast<std::size_t>(r) * size_, sizeof(value));
+        sum += static_cast<double>(value);
+      }
+    } else {
+      alignas(16) unsigned char more[16];
+      loops_.single->row(buffer, rows, unit == item.first ? result : more);
+      if (unit != item.first) loops_.single->lanes(result, more, 1, 1);
+    }
+    unit += rows;
+  }
+  if (float_sum_) {
     const auto value = static_cast<float>(sum);
     std::memcpy(result, &value, sizeof(value));
   }

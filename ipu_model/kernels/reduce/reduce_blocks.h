@@ -41,6 +41,8 @@ class BlockReduction {
   void RunRows();
   void RunItems(unsigned char* buffer, std::int64_t begin, std::int64_t end);
   void RowItem(const Item& item, unsigned char* buffer);
+  // As RowItem, for consecutive elements in rows that are one piece each: several rows at a time.
+  void ManyRowsItem(const Item& item, unsigned char* buffer);
   void ArgumentRowItem(const Item& item, unsigned char* buffer);
   void FoldedItem(const Item& item, unsigned char* buffer);
   void LaneItem(const Item& item, unsigned char* buffer);

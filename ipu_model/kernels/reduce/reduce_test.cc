@@ -89,8 +89,8 @@ struct Context {
 TEST(SumsAndExtremesOfAnyShape) {
   std::mt19937 random(4);
   const std::vector<std::vector<std::int64_t>> shapes = {
-      {1},       {7},      {300000},     {40, 1000},      {1000, 40}, {5000, 3},
-      {3, 5000}, {100, 7}, {13, 17, 19}, {2, 3, 4, 5, 6}, {70, 1, 90}};
+      {1},      {7},          {300000},        {40, 1000},  {1000, 40},  {5000, 3},    {3, 5000},
+      {100, 7}, {13, 17, 19}, {2, 3, 4, 5, 6}, {70, 1, 90}, {30, 5, 70}, {6, 50, 4, 9}};
   const std::vector<std::int64_t>* previous = nullptr;
   for (const auto& shape : shapes) {
     for (int round = 0; round < 6; ++round) {
@@ -120,6 +120,34 @@ TEST(SumsAndExtremesOfAnyShape) {
       start = -3;
       ReduceKernel(BinaryBody(ScalarOp::kMaximum, DType::kF32)).Run(context.host, &in, &init, mask, &out);
       CHECK(got == largest);
+    }
+  }
+}
+
+TEST(RowsInSeveralDimensions) {
+  std::mt19937 random(7);
+  for (const std::int64_t length : {1, 3, 40, 63, 64, 65, 130, 900}) {
+    const std::vector<std::int64_t> shape = {7, 3, 5, length};
+    std::vector<float> values(static_cast<std::size_t>(Count(shape)));
+    for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 15) - 7);
+    const HostTensor in = Tensor(values.data(), DType::kF32, shape);
+    for (const std::uint32_t mask : {0b1101u, 0b1100u, 0b1001u, 0b1011u}) {
+      const auto kept = Kept(shape, mask);
+      std::vector<float> sum(static_cast<std::size_t>(Count(kept))), least(sum.size(), 9), got(sum.size());
+      ForEach(in, mask, [&](std::int64_t offset, std::int64_t result) {
+        const float v = values[static_cast<std::size_t>(offset)];
+        sum[static_cast<std::size_t>(result)] += v;
+        least[static_cast<std::size_t>(result)] = std::min(least[static_cast<std::size_t>(result)], v);
+      });
+      const HostTensor out = Tensor(got.data(), DType::kF32, kept);
+      Context context;
+      float start = 0;
+      const HostTensor init = Tensor(&start, DType::kF32, {});
+      ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, mask, &out);
+      CHECK(got == sum);
+      start = 9;
+      ReduceKernel(BinaryBody(ScalarOp::kMinimum, DType::kF32)).Run(context.host, &in, &init, mask, &out);
+      CHECK(got == least);
     }
   }
 }

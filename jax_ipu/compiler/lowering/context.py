@@ -10,6 +10,7 @@ from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
+from jax_ipu.compiler.passes.joined import Place
 from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.tile_calls import Codelets
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
@@ -30,6 +31,7 @@ class Context:
     __slots__ = (
         "_constants",
         "_creators",
+        "_joined",
         "_lowerings",
         "_origin",
         "_replica_index",
@@ -45,6 +47,7 @@ class Context:
         "num_replicas",
         "num_tiles",
         "origins",
+        "placed",
         "planning",
         "plans",
         "random_state",
@@ -83,6 +86,9 @@ class Context:
         self.mapping = mapping
         # The state of "ipu.random_bits"; each run of the program starts with a new one.
         self.random_state: _ipu.Tensor | None = None
+        # Concatenation -> its variable, and those of its operands, by position, that are computed in it.
+        self._joined: dict[Op, _ipu.Tensor] = {}
+        self.placed: set[tuple[Op, int]] = set()
         # Whether a variable must be one strided view, which is what operations of the own library take.
         self.strided_only = True
         # Body -> the function, for bodies that "ipu.call" runs.
@@ -160,6 +166,29 @@ class Context:
         if tensor is not None:
             return tensor
         return self.variable(value.dtype, value.shape, name, self.mapping.first_tiles.get(value, 0))
+
+    def joined(self, op: Op) -> _ipu.Tensor:
+        """The variable of a concatenation, which is made for the first op that asks for it."""
+        tensor = self._joined.get(op)
+        if tensor is None:
+            tensor = self.place(op, 0)
+            if tensor is None:
+                tensor = self.allocate(op.result, self.name(op))
+            self._joined[op] = tensor
+        return tensor
+
+    def place(self, op: Op, index: int) -> _ipu.Tensor | None:
+        """Where result `index` of the op goes if it is a part of a concatenation: a view of that; None otherwise."""
+        place: Place | None = op.attrs.get("inside", {}).get(index)
+        if place is None:
+            return None
+        tensor = part_of(self.joined(place.concatenation), place.concatenation, place.position)
+        for view in reversed(place.views):
+            tensor = tensor.reshape(view.operands[0].shape)
+        if not tensor.is_strided:
+            return None
+        self.placed.add((place.concatenation, place.position))
+        return tensor
 
     def _as_demanded(self, value: Value, name: str) -> _ipu.Tensor | None:
         """A variable of the value's shape mapped as demanded; None without a demand, or where none is possible."""
@@ -266,6 +295,15 @@ def refused(op: Op, reason: str) -> CompileError:
     results = ", ".join(type_text(r.shape, r.dtype) for r in op.results)
     where = source_line(op.location) or "an unknown source line"
     return CompileError(f"{op.name}: ({operands}) -> {results}, at {where}, is not supported on IPU: {reason}")
+
+
+def part_of(tensor: _ipu.Tensor, concatenation: Op, position: int) -> _ipu.Tensor:
+    """The part of the concatenation's tensor that takes the operand `position`."""
+    dim = concatenation.attrs["dimension"]
+    begins, ends = [0] * len(tensor.shape), list(tensor.shape)
+    begins[dim] = sum(operand.shape[dim] for operand in concatenation.operands[:position])
+    ends[dim] = begins[dim] + concatenation.operands[position].shape[dim]
+    return tensor.slice(begins, ends)
 
 
 def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Tensor:

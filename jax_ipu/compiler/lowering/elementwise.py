@@ -11,20 +11,19 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_map(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """A fused elementwise expression as one popops::map; writes over the storage that `write_over` names."""
+    """A fused elementwise expression as one popops::map, in the place that it has, if any: storage of other values."""
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
     tensors = context.operands(op)
     expression = expression_of(op.attrs["program"])
     over = op.attrs.get("write_over", {})
+    outs = [context.tensor(over[i]) if i in over else context.place(op, i) for i in range(len(op.results))]
     if len(op.results) == 1:
-        if not over:
+        if outs[0] is None:
             return [_ipu.map(context.graph, expression, tensors, context.sequence, name)]
-        out = context.tensor(over[0])
-        _ipu.map_with_output(context.graph, expression, tensors, out, context.sequence, name)
-        return [out]
-    outs = [context.tensor(over[i]) if i in over else None for i in range(len(op.results))]
+        _ipu.map_with_output(context.graph, expression, tensors, outs[0], context.sequence, name)
+        return [outs[0]]
     made = _ipu.map_multiple(context.graph, expression, tensors, outs, context.sequence, name)
     # Return the tensor object of the state: write_results sees by it that the value is in place.
     return [m if o is None else o for m, o in zip(made, outs, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Op
-from jax_ipu.compiler.lowering.context import Context, broadcast
+from jax_ipu.compiler.lowering.context import Context, broadcast, part_of
 from jax_ipu.compiler.types import num_elements
 
 
@@ -48,16 +48,12 @@ def lower_reverse(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_concatenate(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """A new variable, into which each operand is copied."""
+    """A variable into which each operand is copied that was not computed there."""
     name = context.name(op)
-    result = context.allocate(op.result, name)
-    dim = op.attrs["dimension"]
-    begins, ends = [0] * len(op.result.shape), list(op.result.shape)
-    for operand in op.operands:
-        ends[dim] = begins[dim] + operand.shape[dim]
-        if num_elements(operand.shape):
-            context.sequence.copy(context.tensor(operand), result.slice(begins, ends), name)
-        begins[dim] = ends[dim]
+    result = context.joined(op)
+    for position, operand in enumerate(op.operands):
+        if num_elements(operand.shape) and (op, position) not in context.placed:
+            context.sequence.copy(context.tensor(operand), part_of(result, op, position), name)
     return [result]
 
 

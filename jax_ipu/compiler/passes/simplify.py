@@ -140,11 +140,31 @@ def _slice(op: Op, rewriter: Rewriter) -> Value | None:
                 )
             )
             return rewriter.constant(Literal.from_numpy(literal.dtype, literal.numpy()[index]))
+    if value.op is not None and value.op.name == "concatenate":
+        return _slice_of_part(op, value.op, rewriter)
+    return None
+
+
+def _slice_of_part(op: Op, concatenation: Op, rewriter: Rewriter) -> Value | None:
+    """A slice that lies in one of the values that are concatenated, as a slice of that."""
+    dim = concatenation.attrs["dimension"]
+    begins, ends = list(op.attrs["start_indices"]), list(op.attrs["limit_indices"])
+    first = 0
+    for part in concatenation.operands:
+        size = part.shape[dim]
+        if first <= begins[dim] and ends[dim] <= first + size:
+            begins[dim] -= first
+            ends[dim] -= first
+            return rewriter.slice(part, tuple(begins), tuple(ends), tuple(op.attrs["strides"]))
+        first += size
     return None
 
 
 def _concatenate(op: Op, rewriter: Rewriter) -> Value | None:
     dim = op.attrs["dimension"]
+    parts = [p for o in op.operands for p in _parts(o, dim)]
+    if len(parts) > len(op.operands):
+        return rewriter.emit("concatenate", parts, op.result.shape, op.result.dtype, {"dimension": dim})
     pieces = [o for o in op.operands if o.shape[dim] != 0]
     if len(pieces) == len(op.operands):
         return pieces[0] if len(pieces) == 1 else None
@@ -153,6 +173,14 @@ def _concatenate(op: Op, rewriter: Rewriter) -> Value | None:
     if not pieces:
         return op.operands[0]
     return rewriter.emit("concatenate", pieces, op.result.shape, op.result.dtype, {"dimension": dim})
+
+
+def _parts(value: Value, dim: int) -> list[Value]:
+    """What a value is concatenated of along `dim`, if that is all it is used for."""
+    inner = value.op
+    if inner is None or inner.name != "concatenate" or inner.attrs["dimension"] != dim or len(value.users) > 1:
+        return [value]
+    return inner.operands
 
 
 def _reverse(op: Op, rewriter: Rewriter) -> Value | None:

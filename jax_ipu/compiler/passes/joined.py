@@ -1,0 +1,90 @@
+"""Lets what is concatenated be computed in its place in the result, so that it is not copied there.
+
+Sets `inside` of an op: result index -> its `Place`. Lowering makes the variable of the concatenation for the first of
+these ops. A value qualifies if only the concatenation reads it, perhaps through reshapes, and if the op that makes it
+has not found a place for it before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.types import num_elements
+
+# The ops that can compute in a given place.
+_MAKERS = frozenset(("ipu.map", "concatenate"))
+# Results of so many bytes lie in memory from their first part on. A part of a larger one would also be computed on
+# fewer tiles than alone.
+_SMALL = 1 << 18
+
+
+@dataclass(frozen=True)
+class Place:
+    """The operand `position` of the op `concatenation`, behind `views`, the first of which reads the value."""
+
+    concatenation: Op
+    position: int
+    views: tuple[Op, ...]
+
+
+def run(module: Module) -> None:
+    """Gives places in every block of main."""
+    _run_block(module.main.block)
+
+
+def _run_block(block: Block) -> None:
+    for op in block.ops:
+        for region in op.regions:
+            _run_block(region)
+    index = {op: i for i, op in enumerate(block.ops)}
+    # How many ops up to each one have regions: memory that is written in parts is written between jumps.
+    jumps, count = [], 0
+    for op in block.ops:
+        count += bool(op.regions)
+        jumps.append(count)
+    for op in block.ops:
+        if op.name != "concatenate" or num_elements(op.result.shape) == 0:
+            continue
+        for position in range(len(op.operands)):
+            found = _maker(op, position)
+            if found is None:
+                continue
+            value, place = found
+            maker = value.op
+            if maker in index and jumps[index[maker]] == jumps[index[op]] and _pays(value, op):
+                maker.attrs.setdefault("inside", {})[value.index] = place
+
+
+def _maker(op: Op, position: int) -> tuple[Value, Place] | None:
+    """The value that an op makes for this operand alone, and its place; None if there is none."""
+    value = op.operands[position]
+    views: list[Op] = []
+    while value.users and len(value.users) == 1:
+        maker = value.op
+        if maker is None:
+            return None
+        if maker.name in _MAKERS:
+            taken = value.index in maker.attrs.get("write_over", {})
+            return None if taken or num_elements(value.shape) == 0 else (value, Place(op, position, tuple(views)))
+        if not _keeps_order(maker):
+            return None
+        source = maker.operands[0]
+        views.insert(0, maker)
+        value = source
+    return None
+
+
+def _keeps_order(op: Op) -> bool:
+    """Whether the result has the elements of the operand, in row-major order."""
+    if op.name == "reshape":
+        return True
+    if op.name != "broadcast_in_dim" or num_elements(op.operands[0].shape) != num_elements(op.result.shape):
+        return False
+    return list(op.attrs["broadcast_dimensions"]) == sorted(op.attrs["broadcast_dimensions"])
+
+
+def _pays(value: Value, op: Op) -> bool:
+    whole = size_in_bytes(op.result)
+    assert value.op is not None
+    return whole <= _SMALL or (value.op.name == "concatenate" and 2 * size_in_bytes(value) >= whole)
