@@ -49,20 +49,21 @@ const char* const kRows =
     "    for (unsigned r = share.begin; r < share.end; ++r) {\n"
     "      const Row row(r, length, step);\n";
 
-// Sorts rows. `positions`: whether there is one more result, the position of each element before.
-PlannedCodelet generateSort(const Expression& comparator, bool positions) {
+// Sorts rows. `positions`: whether there is one more result, the position of each element before. `inPlace`:
+// the results have the operands already.
+PlannedCodelet generateSort(const Expression& comparator, bool positions, bool inPlace) {
   const std::size_t n = comparator.inputs.size() / 2, results = n + (positions ? 1 : 0);
   PlannedCodelet codelet;
   std::string fields;
   for (std::size_t i = 0; i < results; ++i) {
     const std::string k = std::to_string(i), type = i < n ? typeOf(comparator.inputs[2 * i]) : "unsigned";
-    fields += "  Out<" + type + "> out" + k + ";\n";
+    fields += (inPlace && i < n ? "  Update<" : "  Out<") + type + "> out" + k + ";\n";
     codelet.writes.push_back("out" + k);
     if (i == n) break;
-    fields += "  In<" + type + "> in" + k + ";\n";
-    codelet.reads.push_back("in" + k);
+    codelet.reads.push_back(inPlace ? "" : "in" + k);
+    if (!inPlace) fields += "  In<" + type + "> in" + k + ";\n";
   }
-  std::string load = forEach(n, "        out#[row[k]] = in#[row[k]];\n");
+  std::string load = inPlace ? "" : forEach(n, "        out#[row[k]] = in#[row[k]];\n");
   if (positions) {
     fields += "  unsigned first;\n";
     load += "        out" + std::to_string(n) + "[row[k]] = first + k;\n";
@@ -150,13 +151,14 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
   for (const Tensor& t : operands) in.push_back(stored(t));
   for (const Tensor& t : out)
     results.push_back(results.size() < in.size() ? stored(t) : t.reinterpret(poplar::UNSIGNED_INT));
+  const bool inPlace = operands[0] == out[0];
   const auto codeletOf = [&](const PlannedGroup& group) {
     const bool sorts = group.reads[0].kind == PlannedTensor::Kind::kInput;
     const bool positions = group.writes.size() > operands.size();
     if (isTemporary(group.reads[0]) && !isTemporary(group.writes[0]))
       return generateStore(comparator, positions);
     PlannedCodelet codelet =
-        sorts ? generateSort(comparator, positions) : generateMerge(comparator, positions);
+        sorts ? generateSort(comparator, positions, inPlace) : generateMerge(comparator, positions);
     codelet.set = [=, n = group.writes.size()](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
       const Region& own = v.writes[0];
       std::size_t step = 1;

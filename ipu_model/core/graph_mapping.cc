@@ -69,6 +69,19 @@ using ipu_model::View;
 void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
   tile = physicalTile(tile, "a tensor of shape " + tensor.shapeToString());
   if (tensor.numElements() == 0) return;
+  ipu_model::CheckGraph(*impl_, tensor, "setTileMapping");
+  View view;
+  if (tensor.asView(&view)) {
+    ipu_model::Variable& variable = impl_->variables[view.variable];
+    if (ipu_model::IsWholeVariable(view, variable.num_elements) &&
+        variable.shape.size() <= ipu_model::kMaxRank) {
+      // As a grid, so that operations find the parts of its dimensions.
+      const ipu_model::Shape parts(variable.shape.size(), 1);
+      variable.mapping =
+          ipu_model::Mapping(ipu_model::Grid::Of(variable.shape, parts, getTarget().getNumTiles(), tile));
+      return;
+    }
+  }
   ipu_model::MapElements(impl_.get(), tensor, {{0, static_cast<std::int64_t>(tensor.numElements()), tile}});
 }
 

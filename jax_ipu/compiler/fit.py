@@ -4,8 +4,9 @@ What saves memory costs cycles, so it is done only where the program does not fi
 
 First arguments that are only read are streamed by every call. Then repeated blocks become functions, cheap values are
 computed again rather than kept, smaller values, top-k of long rows and lookups are computed in parts, and collectives
-are not combined. Then tensors that are sliced or looked up are spread over all tiles: the few tiles that could slice
-them without an exchange may be full of them. At last products and convolutions get less memory for their temporaries.
+are not combined. Then small tensors that are sliced, which would all be on the first tile, get tiles of their own, and
+at next all tensors that are sliced or looked up are spread over all tiles: the few tiles that could slice them without
+an exchange may be full of them. At last products and convolutions get less memory for their temporaries.
 Where one of these fits, there may be room to keep arguments after all. Attempts share plans, so that one costs little
 where it differs little, and end where none can help.
 """
@@ -173,8 +174,12 @@ def _outlined(settings: Options) -> Options | None:
     return settings._replace(outline="always") if settings.outline == "memory" else None
 
 
+def _slices_apart(settings: Options) -> Options | None:
+    return settings._replace(mapping="apart") if settings.mapping == "demand" else None
+
+
 def _slices_spread(settings: Options) -> Options | None:
-    return settings._replace(mapping="products") if settings.mapping == "demand" else None
+    return settings._replace(mapping="products") if settings.mapping in ("demand", "apart") else None
 
 
 # Temporaries shrink in proportion, cycles rise by up to a fifth. With less, more vertices need more than that saves.
@@ -193,6 +198,10 @@ def _has_other_ops(before: MappedProgram, outlined: MappedProgram) -> bool:
     return one != other
 
 
+def _has_own_tiles(_: MappedProgram, other: MappedProgram) -> bool:
+    return len(other.mapping.own_tiles) > 0
+
+
 def _has_slices(before: MappedProgram, _: MappedProgram) -> bool:
     return before.mapping.has_slices
 
@@ -204,6 +213,7 @@ def _has_products(_: MappedProgram, other: MappedProgram) -> bool:
 def _more_frugal(settings: Options) -> Iterator[_Frugal]:
     """The ways for a program whose user gave these options, in the order in which they are tried."""
     yield _Frugal("repeated blocks as functions", _outlined, _has_other_ops)
+    yield _Frugal("small sliced tensors on tiles of their own", _slices_apart, _has_own_tiles)
     yield _Frugal("sliced tensors on all tiles", _slices_spread, _has_slices)
     if settings.available_memory_proportion == Options().available_memory_proportion:
         if settings.poplibs:

@@ -16,7 +16,7 @@ from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.pipeline import OptimizedProgram
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
-from jax_ipu.compiler.types import num_elements
+from jax_ipu.compiler.types import Shape, num_elements
 
 # Views through which a demand propagates from the result to the operand.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
@@ -24,6 +24,8 @@ _LOOPS = frozenset(("while", "ipu.repeat"))
 # The most bytes of a small argument, and the fewest bytes that the linear mapping puts on a tile.
 _SMALL = 32 * 1024
 _BYTES_ON_TILE = 128
+# Tensors of fewer bytes do not fill a tile.
+_TILE_OF_ITS_OWN = 1024
 UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
 
 
@@ -116,7 +118,7 @@ class Slices:
 class MappingPlan:
     """The demand that decides the mapping of each value; values without one are mapped linearly."""
 
-    __slots__ = ("demands", "first_tiles", "partners", "preferred", "rivals", "slices")
+    __slots__ = ("demands", "first_tiles", "own_tiles", "partners", "preferred", "rivals", "slices")
 
     def __init__(
         self,
@@ -125,8 +127,11 @@ class MappingPlan:
         first_tiles: dict[Value, int],
         rivals: dict[DemandKey, Rivals],
         slices: list[Slices],
+        own_tiles: dict[tuple[Op, int], int] | None = None,
     ) -> None:
         self.demands = demands
+        # Op and number of an operand that is to lie on one tile -> which of the last tiles: 1 is the last.
+        self.own_tiles = own_tiles or {}
         # Key of the demand of a product for a large table -> the lookups that demand another mapping, and the demand
         # that costs fewest cycles, once the lowering has tried them.
         self.rivals = rivals
@@ -172,7 +177,8 @@ def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
 
     Args:
         program: the optimised program.
-        mode: "demand": all demands count; "products": only those of products and convolutions; "linear": none.
+        mode: "demand": all demands count; "apart": as well, and what would lie on the first tile as a whole has a tile
+            of its own; "products": only those of products and convolutions; "linear": none.
     """
     return MappedProgram(program.module, program.signature, plan(program.module, mode))
 
@@ -187,9 +193,30 @@ def plan(module: Module, mode: str) -> MappingPlan:
         if demands:
             # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
             _visit(module.main.block, demands, partners, least)
-    runs = dict(_runs(module.main.block, 1)) if mode == "demand" and demands else {}
+    runs = dict(_runs(module.main.block, 1)) if mode in ("demand", "apart") and demands else {}
     first_tiles = _first_tiles(module.main.block, demands)
-    return MappingPlan(demands, partners, first_tiles, _rivals(runs, demands), _slices(runs, demands))
+    own_tiles = _own_tiles(demands) if mode == "apart" else {}
+    return MappingPlan(demands, partners, first_tiles, _rivals(runs, demands), _slices(runs, demands), own_tiles)
+
+
+def _own_tiles(demands: dict[Value, Demand]) -> dict[tuple[Op, int], int]:
+    """A tile for each slice along all dimensions: it finds its operand on one tile, which would be the first."""
+    tiles: dict[tuple[Op, int], int] = {}
+    for demand in demands.values():
+        operand = demand.op.operands[demand.operand]
+        sizes = slice_sizes(demand.op)
+        if sizes is None or size_in_bytes(operand) < _TILE_OF_ITS_OWN:
+            continue
+        if all(size == 1 or size != part for size, part in zip(operand.shape, sizes, strict=True)):
+            tiles.setdefault((demand.op, demand.operand), len(tiles) + 1)
+    return tiles
+
+
+def slice_sizes(op: Op) -> Shape | None:
+    """The shape of what a slice reads or an update writes; None for other ops."""
+    if op.name == "dynamic_update_slice":
+        return op.operands[1].shape
+    return op.result.shape if op.name == "dynamic_slice" else None
 
 
 def _slices(runs: dict[Op, int], demands: dict[Value, Demand]) -> list[Slices]:

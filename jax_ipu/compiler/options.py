@@ -11,7 +11,7 @@ from jax_ipu.compiler import xla_options
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.proto import message, proto_fields
 
-MAPPINGS = ("demand", "products", "linear")
+MAPPINGS = ("demand", "apart", "products", "linear")
 PARTIALS_TYPES = ("float", "half")
 OUTLINING = ("memory", "always", "never")
 # Field of xla.CompileOptionsProto: map<string, OptionOverrideProto> env_option_overrides.
@@ -29,8 +29,9 @@ _XLA_OPTIONS = frozenset(
 class Options(NamedTuple):
     """The options of a compilation. Each field is a compiler option with the prefix ``ipu_``."""
 
-    # Which ops decide the tile mapping: "demand": all that have a wish, "products": only products and convolutions,
-    # "linear": none, all tensors are mapped linearly.
+    # Which ops decide the tile mapping: "demand": all that have a wish, "apart": as well, but what a slice wants on one
+    # tile has a tile of its own, "products": only products and convolutions, "linear": none, all tensors are mapped
+    # linearly.
     mapping: str = "demand"
     available_memory_proportion: float = 0.6  # of the memory of a tile, for temporaries of a product
     outline: str = "memory"  # outline repeated blocks: if it does not fit otherwise, "always", "never"

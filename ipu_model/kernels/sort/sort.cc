@@ -196,7 +196,7 @@ void SortKernel::Run(HostContext& context, int dim, const std::vector<HostTensor
     rows.size.push_back(size);
     const HostTensor source = DimLast(in[i], dim);
     void* data = source.data;
-    if (!IsDense(source)) {
+    if (!IsDense(source) || data == out[i].data) {
       data = context.scratch.Allocate(bytes);
       CopyTensor(context, source, DenseLike(source, data));
     }

@@ -60,6 +60,7 @@ class SortOperation : public Operation, public Expandable {
     }
     return !positions() || (outputs[n].shape == inputs[0].shape && outputs[n].type == DType::kS32);
   }
+  bool CanAlias(unsigned output, unsigned input) const override { return output == input; }
   void Write(Writer& writer) const override {
     writer.Write(dim_);
     writer.Write(comparator_);
@@ -70,14 +71,19 @@ class SortOperation : public Operation, public Expandable {
     RunRows(context, *kernel_, dim_, in, out);
   }
 
-  Grid MakeGrid(unsigned num_tiles, const TargetModel& target) const {
+  // The grid for operands of these types, and positions if there is one more result.
+  Grid MakeGrid(const Shape& shape, const std::vector<DType>& results, unsigned num_tiles,
+                const TargetModel& target) const {
+    const std::size_t count = comparator_.inputs.size() / 2;
     std::int64_t bytes = 0;
-    for (const View& view : inputs) bytes += static_cast<std::int64_t>(SizeOf(view.type));
-    return SortGrid(inputs[0].shape, dim_, {inputs.size(), bytes, positions() || !alike_}, num_tiles, target);
+    for (std::size_t i = 0; i < count; ++i) bytes += static_cast<std::int64_t>(SizeOf(results[i]));
+    return SortGrid(shape, dim_, {count, bytes, results.size() > count || !alike_}, num_tiles, target);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    const Grid grid = MakeGrid(context.num_tiles(), context.target());
+    std::vector<DType> types;
+    for (const View& view : outputs) types.push_back(view.type);
+    const Grid grid = MakeGrid(outputs[0].shape, types, context.num_tiles(), context.target());
     return grid.parts[dim_] == 1 ? PlanWhole(grid) : PlanChunks(grid, LieAs(outputs, grid, context));
   }
 
@@ -157,6 +163,17 @@ void CheckSort(const std::vector<poplar::Tensor>& operands, std::size_t dimensio
   if (!fits) throw poplar::poplar_error(name + ": the sort comparator does not fit the operands");
 }
 
+// Whether the operands are copied to where they are sorted, so that their memory is free before the sort: a
+// superstep more, which pays for itself where they take much of the memory.
+bool CopiedFirst(const std::vector<poplar::Tensor>& operands, const Grid& grid, std::size_t dimension,
+                 const TargetModel& target) {
+  if (grid.parts[dimension] == 1) return false;
+  std::int64_t bytes = 0;
+  for (const poplar::Tensor& t : operands)
+    bytes += static_cast<std::int64_t>(t.numElements() * SizeOf(t.elementType().id()));
+  return bytes / grid.num_tiles > target.bytes_per_tile / 8;
+}
+
 // a_0 < b_0; the other operands only move along.
 Expression Less(const std::vector<poplar::Tensor>& operands) {
   Expression less;
@@ -192,19 +209,25 @@ std::vector<poplar::Tensor> addSort(poplar::Graph& graph, const std::vector<popl
   CheckSort(operands, dimension, comparator, name);
   auto operation = std::make_unique<SortOperation>(dimension, comparator);
   operation->name = name;
-  for (const poplar::Tensor& operand : operands) {
-    operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
-  }
   std::vector<DType> types;
-  for (const View& view : operation->inputs) types.push_back(view.type);
+  for (const poplar::Tensor& operand : operands) types.push_back(operand.elementType().id());
   if (positions) types.push_back(DType::kS32);
   operation->outputs.resize(types.size());
   const poplar::Target& target = graph.getTarget();
-  const ipu_model::Grid grid = operation->MakeGrid(target.getNumTiles(), ModelOf(target));
+  const Shape shape = ShapeOf(operands[0]);
+  const ipu_model::Grid grid = operation->MakeGrid(shape, types, target.getNumTiles(), ModelOf(target));
+  const bool copied = CopiedFirst(operands, grid, dimension, ModelOf(target));
   std::vector<poplar::Tensor> results;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    results.push_back(NewTensor(graph, types[i], operation->inputs[0].shape, Mapping(grid), name));
+    results.push_back(NewTensor(graph, types[i], shape, Mapping(grid), name));
     results.back().asView(&operation->outputs[i]);
+    if (i >= operands.size()) break;
+    if (copied) {
+      prog.add(poplar::program::Copy(operands[i], results.back(), false, {debugContext, "operand"}));
+      operation->inputs.push_back(operation->outputs[i]);
+    } else {
+      operation->inputs.push_back(StridedView(graph, operands[i], prog, {debugContext, "operand"}));
+    }
   }
   AddOperation(prog, std::move(operation));
   return results;

@@ -8,7 +8,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.lowering.context import Context, expression_of
-from jax_ipu.compiler.mapping import Demand
+from jax_ipu.compiler.mapping import Demand, slice_sizes
 from jax_ipu.compiler.types import num_elements
 
 
@@ -125,16 +125,14 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 def create_sliced(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
     """A variable that can be sliced as the op does without an exchange between tiles."""
     operand = demand.op.operands[demand.operand]
-    sizes = _slice_sizes(demand.op, operand)
+    sizes = {d: size for d, size in enumerate(slice_sizes(demand.op) or ()) if size != operand.shape[d]}
     if not sizes:
         return None
-    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, list(sizes), list(sizes.values()), name)
-
-
-def _slice_sizes(op: Op, operand: Value) -> dict[int, int]:
-    """Dimension -> size of a slice, for the dimensions of `operand` along which slices move."""
-    sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
-    return {d: size for d, size in enumerate(sizes) if size != operand.shape[d]}
+    tensor = _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, list(sizes), list(sizes.values()), name)
+    own = context.mapping.own_tiles.get((demand.op, demand.operand))
+    if own is not None and sum(map(bool, context.graph.get_tile_mapping(tensor))) == 1:
+        context.graph.set_tile_mapping(tensor, -own % context.num_tiles)
+    return tensor
 
 
 def create_indexed(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:

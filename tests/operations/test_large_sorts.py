@@ -1,0 +1,63 @@
+"""Sorts whose operands take much of the memory: they are sorted where they are copied to, and free before."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jax_ipu
+from support.modes import check
+
+
+def numbers(size, dtype="float32"):
+    """Numbers, with equal ones among them, signed zeros and NaN."""
+    random = np.random.default_rng(7)
+    x = np.round(random.normal(size=size) * 300).astype(dtype)
+    x[random.integers(0, size, 50)] = np.nan
+    x[random.integers(0, size, 50)] = -0.0
+    return x
+
+
+def by_absolute_value(x):
+    return jax.lax.sort((jnp.abs(x), x), num_keys=1)
+
+
+def backwards(x):
+    """Sorts by a comparison that is no known key."""
+    return jax.lax.sort((x * x, jnp.sin(x), x), num_keys=2)
+
+
+# A function, and elements that take more than an eighth of four tiles.
+CASES = {
+    "f16": (jnp.sort, 170_000, "float16"),
+    "pairs": (by_absolute_value, 44_000, "float32"),
+    "triples": (backwards, 30_000, "float32"),
+    "positions": (lambda x: jnp.argsort(x, descending=True), 84_000, "float32"),
+    "rows": (lambda x: jnp.sort(x.reshape(2, -1), axis=1), 84_000, "float32"),
+    "columns": (lambda x: jnp.sort(x.reshape(-1, 2), axis=0), 84_000, "float32"),
+}
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("case", CASES)
+def test_values(case, execution):
+    function, size, dtype = CASES[case]
+    check(function, numbers(size, dtype), mode=(execution, 4))
+
+
+def test_vertices():
+    function, size, dtype = CASES["f16"]
+    check(function, numbers(size, dtype), mode=("codelets", 4))
+
+
+# Operands and results take half of the memory, or what the function sorts does.
+FITTING = {
+    "f16": (jnp.sort, (110_000_000,), jnp.float16),
+    "permutation": (lambda key: jax.random.permutation(key, 30_000_000), (2,), jnp.uint32),
+}
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_half_of_the_memory_fits(case):
+    function, shape, dtype = FITTING[case]
+    assert jax_ipu.estimate(function, jax.ShapeDtypeStruct(shape, dtype)).fits
