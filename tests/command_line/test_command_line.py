@@ -485,7 +485,7 @@ def test_damaged_entries_of_a_cache(run, tmp_path, monkeypatch):
     assert all(entry["problem"] and not entry["usable"] for entry in listed.values())
     code, text, _ = run("cache", "list")
     assert "6 programs" in text and text.count("damaged") >= 5 and "clear --stale" in text
-    assert [f.what.partition("has ")[2][:10] for f in doctor.check_cache()] == ["1 entries ", "5 entries "]
+    assert [f.what.partition("has ")[2][:10] for f in doctor.check_cache()] == ["1 entry th", "5 entries "]
     (tmp_path / "jit_folder-7-cache").rmdir()
     code, text, _ = run("cache", "clear", "--stale")
     assert code == 0 and "removed 5 programs" in text
