@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,16 +23,16 @@ def test_neighbours_at_a_few_sizes(curve):
 
 
 @pytest.mark.parametrize("columns", [1, 16])
-@pytest.mark.parametrize("combine", ["add", "max", "min"])
+@pytest.mark.parametrize("combine", ["add", "max", "min", "set"])
 def test_every_type_is_divided_by_updates(combine, columns):
-    """Sums and extrema in a small table of any type cost what sums of float32 do, or less."""
+    """Updates of a small table of any type cost about what sums of float32 do; replacements also mark what they set."""
 
     def cycles(dtype, combine):
         (point,) = index_cost.points(index_cost._scatter(1_000, columns, dtype, combine), [100_000])
         return point.cycles
 
     for dtype in ("float32", "float16", "int32", "uint32"):
-        assert cycles(dtype, combine) < 2 * cycles("float32", "add")
+        assert cycles(dtype, combine) < (3 if combine == "set" else 2) * cycles("float32", "add")
 
 
 @pytest.mark.nightly
@@ -68,3 +69,20 @@ def test_values_of_partial_results(dtype, execution):
     if dtype.startswith("float"):
         special = np.where(indices == 3, np.nan, np.where(indices == 5, -np.inf, updates)).astype(dtype)
         check(extrema, table, indices, special, mode=(execution, 8))
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile", pytest.param("codelets", marks=pytest.mark.nightly)])
+def test_the_last_update_counts_where_tiles_set_shares_of_them(execution):
+    """As for XLA, by the order of the updates, and elements without one stay."""
+    indices = (np.arange(9000) * 7919 % 12 - 2).astype(np.int32)
+    updates = np.arange(9000).astype(np.float32)
+
+    def program(x, i, u):
+        pairs = jnp.stack([i.reshape(9, -1), -i.reshape(9, -1)], -1)
+        square = jnp.zeros((8, 5)).at[pairs[..., 0], pairs[..., 1] % 5].set(u.reshape(9, -1))
+        rows = jnp.ones((8, 3)).at[i].set(jnp.stack([u, -u, u * u], 1))
+        narrow = [jnp.zeros(8, t).at[i].set((u % 7).astype(t)) for t in ("int8", "bool", "bfloat16", "complex64")]
+        once = x.at[jnp.arange(8)].set(u[:8], unique_indices=True)
+        return x.at[i].set(u), x.at[i].set(1), square, rows, once, *narrow
+
+    check(program, np.full(8, -0.0, np.float32), indices, updates, mode=(execution, 8))
