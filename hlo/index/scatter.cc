@@ -105,6 +105,7 @@ std::string neutral(const Expression& update) {
   const DType type = update.inputs[0];
   const Instruction* const only = SingleOperation(update);
   if (only == nullptr || only->op == ScalarOp::kAdd) return negativeZero(type);
+  if (only->op == ScalarOp::kMultiply) return "1";
   const bool most = only->op == ScalarOp::kMaximum;
   switch (type) {
     case DType::kF32:

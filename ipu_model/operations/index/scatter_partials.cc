@@ -25,8 +25,9 @@ bool Combines(const ScatterProblem& p, const Expression& update) {
   if (p.num_operands != 1) return false;
   if (Replaces(p)) return true;
   const Instruction* const only = hlo::SingleOperation(update);
-  return !p.unique && only != nullptr &&
-         (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMaximum || only->op == ScalarOp::kMinimum) &&
+  return only != nullptr &&
+         (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMultiply || only->op == ScalarOp::kMaximum ||
+          only->op == ScalarOp::kMinimum) &&
          (p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kS32 || p.type == DType::kU32);
 }
 
@@ -212,6 +213,7 @@ class Planner {
 
 // The bits of the element that changes no other: -0 in sums of floats, infinities in extrema.
 std::uint32_t NeutralBits(ScalarOp op, DType type) {
+  if (op == ScalarOp::kMultiply) return type == DType::kF32 ? 0x3f800000 : type == DType::kF16 ? 0x3c00 : 1;
   const bool sum = op == ScalarOp::kAdd, most = op == ScalarOp::kMaximum;
   switch (type) {
     case DType::kF32:
