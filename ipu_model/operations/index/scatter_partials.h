@@ -1,5 +1,5 @@
-// Sums, products, extrema and replacements that scatter divides by updates: tiles combine shares of the updates in
-// partial results, which are then combined with the operand. PopLibs plans multiUpdateAdd so
+// Sums, products, extrema and replacements that scatter divides by updates: tiles combine shares of the
+// updates in partial results, which are then combined with the operand. PopLibs plans multiUpdateAdd so
 // (lib/popops/DynamicSlice.cpp, the split of lookups).
 #ifndef IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
 #define IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
