@@ -99,6 +99,8 @@ CURVES = (
     _scatter(100_000, 64),
     _scatter(1_000, combine="max"),
     _scatter(100_000, 16, combine="max"),
+    _scatter(1_000, combine="set"),
+    _scatter(100_000, 16, combine="set"),
     _lookup(1_000_000, dtype="float16"),
     _lookup(100_000, 16, dtype="float16"),
     _scatter(1_000, dtype="float16"),

@@ -105,6 +105,7 @@ std::string neutral(const Expression& update) {
   const DType type = update.inputs[0];
   const Instruction* const only = SingleOperation(update);
   if (only == nullptr || only->op == ScalarOp::kAdd) return negativeZero(type);
+  if (only->op == ScalarOp::kMultiply) return "1";
   const bool most = only->op == ScalarOp::kMaximum;
   switch (type) {
     case DType::kF32:
@@ -118,12 +119,18 @@ std::string neutral(const Expression& update) {
   }
 }
 
-// Applies the updates one after another. The neutral start is for partial results.
+// Applies the updates one after another. The neutral start is for partial results. `marks`: sets a mark where
+// it writes.
 PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::string>& types,
-                               const std::string& index, Start start) {
+                               const std::string& index, Start start, bool marks) {
   const std::size_t n = types.size();
   std::string begin;
   std::string fields = fieldsOf(types, start) + "  In<" + index + "> indices;\n";
+  if (marks) {
+    fields += std::string("  ") + (start == Start::kInPlace ? "Update" : "Out") + "<unsigned char> mark;\n";
+    if (start != Start::kInPlace)
+      begin += "    for (unsigned at = share.begin; at < share.end; ++at) mark[at] = 0;\n";
+  }
   for (std::size_t i = 0; i < n; ++i) {
     const std::string k = std::to_string(i);
     fields += "  In<" + types[i] + "> update" + k + ";\n";
@@ -142,7 +149,21 @@ PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::
           "wrap, limit, first, window, windowStep, rows, rowStep, indexStep, componentStep};\n"
           "    windows.forEach(share, [&](unsigned to, unsigned from) { Combine::apply(" +
           listOf("out", n, "[to]") + ", " + listOf("update", n, "[from]") + ", " + listOf("out", n, "[to]") +
-          "); });\n    return true;\n  }\n");
+          ");" + (marks ? " mark[to] = 1;" : "") + " });\n    return true;\n  }\n");
+}
+
+// Takes of each element the last partial result that is marked, or the operand's.
+PlannedCodelet generateLast(const Expression& update, const std::vector<std::string>& types, Start start) {
+  return makeCodelet(
+      "ScatterLast", update,
+      fieldsOf(types, start) + "  In<" + types.at(0) +
+          "> partial;\n  In<unsigned char> marks;\n  bool compute(unsigned worker) {\n    const Share share "
+          "= "
+          "shareOf(worker, numWorkers(), out0.size());\n    for (unsigned at = share.begin; at < share.end; "
+          "++at) {\n      unsigned from = partial.size() + at;\n      do from -= out0.size(); while (from >= "
+          "out0.size() && !marks[from]);\n      if (marks[from]) out0[at] = partial[from];\n" +
+          (start == Start::kInPlace ? "" : "      else out0[at] = operand0[at];\n") +
+          "    }\n    return true;\n  }\n");
 }
 
 // Adds partial results, one after another.
@@ -192,20 +213,27 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
                         static_cast<std::size_t>(dims.index_vector_dim)};
   const auto codeletOf = [&](const PlannedGroup& group) {
     const bool partial = isTemporary(group.writes[0]), total = !partial && isTemporary(group.reads.back());
+    const bool marks = group.writes.size() > n, last = total && group.reads.size() > n + 1;
     const bool over = inPlace || group.reads[0].kind == PlannedTensor::Kind::kOutput;
     // After the first block of updates, the partial results are there.
     const bool further = partial && isTemporary(group.reads[0]);
     const Start start = further || (over && !partial) ? Start::kInPlace
                         : partial                     ? Start::kNeutral
                                                       : Start::kOperand;
-    PlannedCodelet codelet =
-        total ? generateTotal(body, types, start) : generateUpdates(body, types, cppName(index), start);
+    PlannedCodelet codelet = last    ? generateLast(body, types, start)
+                             : total ? generateTotal(body, types, start)
+                                     : generateUpdates(body, types, cppName(index), start, marks);
     for (std::size_t i = 0; i < n; ++i) {
       codelet.writes.push_back("out" + std::to_string(i));
       if (!partial || further) codelet.reads.push_back(over || further ? "" : "operand" + std::to_string(i));
     }
+    if (marks) {
+      codelet.writes.push_back("mark");
+      if (further) codelet.reads.push_back("");
+    }
     if (total) {
       codelet.reads.push_back("partial");
+      if (last) codelet.reads.push_back("marks");
       codelet.set = [](Graph&, const VertexRef&, const PlannedVertex&) {};
       return codelet;
     }
@@ -222,9 +250,11 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
     };
     return codelet;
   };
-  expandPlan(
-      graph, plan, in, results, [](DType type) { return storedAs(type, "scatter"); }, codeletOf, prog,
-      debugContext);
+  // Partial results of updates that move bits, and their marks, are held as bits, too.
+  const auto stored = [&update](DType type) {
+    return update.code.empty() ? bitsOf(type, "scatter") : storedAs(type, "scatter");
+  };
+  expandPlan(graph, plan, in, results, stored, codeletOf, prog, debugContext);
 }
 
 }  // namespace hlo

@@ -78,8 +78,9 @@ _PRODUCTS = 3  # the priority of products and convolutions
 _LOOKUPS = _PRIORITY["gather"]
 # Tables of fewer bytes are mapped as the product demands: comparing mappings costs compile time.
 _LARGE_TABLE = 1 << 20
-# Likewise: smaller states are mapped as a slice demands.
+# Likewise: smaller states are mapped as a slice demands. Vectors then lie on one tile, which is slow sooner.
 _LARGE_STATE = 1 << 18
+_LARGE_VECTOR = 1 << 12
 # Ops that go over all elements.
 PASSES = frozenset(("ipu.map", "reduce", "reduce_window", "concatenate", "pad", "sort", "ipu.sort_with_positions"))
 VIEWS = frozenset(("transpose", "reshape", "slice", "reverse", "broadcast_in_dim", "optimization_barrier"))
@@ -248,12 +249,17 @@ def _joined(found: dict[tuple[Op, int], Slices], one: Slices, other: Slices) -> 
 def _as_whole(op: Op) -> list[Value]:
     """The values that must be mapped alike for `op` to be fast: none for ops that are as fast with any mapping."""
     if op.name in PASSES:
-        operands = [_viewed(o) for o in op.operands if size_in_bytes(o) >= _LARGE_STATE]
-        return [v for v in (*operands, *op.results) if size_in_bytes(v) >= _LARGE_STATE]
+        operands = [_viewed(o) for o in op.operands if _is_large(o)]
+        return [v for v in (*operands, *op.results) if _is_large(v)]
     if _PRIORITY.get(op.name, _PRODUCTS) >= _PRODUCTS:
         return []
     values = [op.operands[0], *(op.results if op.name in UPDATES else ())]
-    return [v for v in values if size_in_bytes(v) >= _LARGE_STATE]
+    return [v for v in values if _is_large(v)]
+
+
+def _is_large(state: Value) -> bool:
+    is_vector = max(state.shape, default=1) == num_elements(state.shape)
+    return size_in_bytes(state) >= (_LARGE_VECTOR if is_vector else _LARGE_STATE)
 
 
 def _viewed(value: Value) -> Value:

@@ -81,3 +81,17 @@ def test_slices_do_not_decide_where_other_ops_cost_more(name):
         return jax_ipu.estimate(PROGRAMS[name], shape, donate_argnums=(0,), compiler_options=options).cycles
 
     assert cycles() <= 1.05 * cycles(ipu_mapping="products")
+
+
+@pytest.mark.parametrize("size", [4_000, 60_000])
+def test_vectors_are_spread_where_other_ops_go_over_them(size):
+    """On the one tile where slices would want them, functions of all elements take far longer."""
+
+    def program(x):
+        x = jnp.exp(x)
+        return lax.fori_loop(0, 10, lambda i, total: total + x[i], 0.0), jnp.tanh(x)
+
+    def cycles(**options):
+        return jax_ipu.estimate(program, jax.ShapeDtypeStruct((size,), np.float32), compiler_options=options).cycles
+
+    assert cycles() <= 1.05 * cycles(ipu_mapping="products")

@@ -1,6 +1,7 @@
 """Cumulative operations and long windows of narrow floats, against JAX on CPU in the same type and in f32."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import jax_ipu
 from support.modes import array, check, close, cpu_jit, each_mode, run_ipu
 
 OPERATIONS = {
@@ -124,3 +126,11 @@ def test_sums_of_negative_zeros_keep_their_sign(mode):
 def test_cost_is_linear_in_the_length():
     compiled = jax.jit(jnp.cumsum, backend="ipu").lower(np.zeros(5000, np.float32)).compile()
     assert compiled.cost_analysis()["flops"] == 5000
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16"])
+def test_longer_lines_cost_little_more(dtype):
+    """From the length on from which lines are cut, twice the length never takes twice the cycles."""
+    lengths = [64, 128, 255, 510, 1020, 2040, 4080, 8160]
+    cycles = [jax_ipu.estimate(jnp.cumsum, jax.ShapeDtypeStruct((n,), dtype)).cycles for n in lengths]
+    assert all(longer < 2 * shorter for shorter, longer in itertools.pairwise(cycles))

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,16 +23,26 @@ def test_neighbours_at_a_few_sizes(curve):
 
 
 @pytest.mark.parametrize("columns", [1, 16])
-@pytest.mark.parametrize("combine", ["add", "max", "min"])
+@pytest.mark.parametrize("combine", ["add", "multiply", "max", "min", "set"])
 def test_every_type_is_divided_by_updates(combine, columns):
-    """Sums and extrema in a small table of any type cost what sums of float32 do, or less."""
+    """Updates of a small table of any type cost about what sums of float32 do; replacements also mark what they set."""
 
     def cycles(dtype, combine):
         (point,) = index_cost.points(index_cost._scatter(1_000, columns, dtype, combine), [100_000])
         return point.cycles
 
     for dtype in ("float32", "float16", "int32", "uint32"):
-        assert cycles(dtype, combine) < 2 * cycles("float32", "add")
+        assert cycles(dtype, combine) < (3 if combine == "set" else 2) * cycles("float32", "add")
+
+
+def test_unique_indices_cost_no_more():
+    def cycles(unique):
+        curve = index_cost._scatter(100_000)
+        function = lambda x, i, u: x.at[i].add(u, unique_indices=unique)  # noqa: E731
+        (point,) = index_cost.points(curve._replace(function=function), [100_000])
+        return point.cycles
+
+    assert cycles(True) <= cycles(False)
 
 
 @pytest.mark.nightly
@@ -64,7 +75,33 @@ def test_values_of_partial_results(dtype, execution):
     def extrema(x, i, u):
         return x.at[i].max(u), x.at[i].min(u)
 
-    check(lambda x, i, u: (x.at[i].add(u), *extrema(x, i, u)), table, indices, updates, mode=(execution, 8))
+    def products(x, i, u):  # few of them, which are exact
+        few = jnp.where(jnp.arange(u.size) % 997 == 0, u, 1)
+        return (-x).at[i].multiply(few)
+
+    check(
+        lambda x, i, u: (x.at[i].add(u), *extrema(x, i, u), products(x, i, u)),
+        *(table, indices, updates),
+        mode=(execution, 8),
+    )
     if dtype.startswith("float"):
         special = np.where(indices == 3, np.nan, np.where(indices == 5, -np.inf, updates)).astype(dtype)
         check(extrema, table, indices, special, mode=(execution, 8))
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile", pytest.param("codelets", marks=pytest.mark.nightly)])
+def test_the_last_update_counts_where_tiles_set_shares_of_them(execution):
+    """As for XLA, by the order of the updates, and elements without one stay."""
+    indices = (np.arange(9000) * 7919 % 12 - 2).astype(np.int32)
+    updates = np.arange(9000).astype(np.float32)
+
+    def program(x, i, u):
+        pairs = jnp.stack([i.reshape(9, -1), -i.reshape(9, -1)], -1)
+        square = jnp.zeros((8, 5)).at[pairs[..., 0], pairs[..., 1] % 5].set(u.reshape(9, -1))
+        rows = jnp.ones((8, 3)).at[i].set(jnp.stack([u, -u, u * u], 1))
+        narrow = [jnp.zeros(8, t).at[i].set((u % 7).astype(t)) for t in ("int8", "bool", "bfloat16", "complex64")]
+        places = jnp.where(jnp.arange(9000) % 1500 == 0, jnp.arange(9000) // 1500, 9)
+        once = x.at[places].set(u, unique_indices=True), x.at[places].add(u, unique_indices=True)
+        return x.at[i].set(u), x.at[i].set(1), square, rows, *once, *narrow
+
+    check(program, np.full(8, -0.0, np.float32), indices, updates, mode=(execution, 8))

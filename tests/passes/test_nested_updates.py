@@ -62,6 +62,35 @@ def new_row_read(k, q):
     return lax.scan(layer, q, k)
 
 
+def layers_in_turn(k, q):
+    """As a model without a loop over its layers: each reads what it has written."""
+    place = jnp.argmax(q) % 6
+    for i in range(LAYERS):
+        layer = lax.dynamic_update_slice_in_dim(k[i], q[None], place, 0)
+        q = q * 0.9 + layer[2]
+        k = k.at[i].set(layer)
+    return k, q
+
+
+def layers_taken_apart(k, q):
+    """All layers are read before the first is written back."""
+    place, layers = jnp.argmax(q) % 6, list(k)
+    for i, layer in enumerate(layers):
+        layers[i] = lax.dynamic_update_slice(layer, q[None] * i, (place, 0))
+        q = q + layers[i][2]
+    for i, layer in enumerate(layers):
+        k = k.at[i].set(layer)
+    return k, q
+
+
+def layers_stacked(k, q):
+    return jnp.stack([layer.at[3].set(q * i).at[jnp.array([5, 1])].add(q) for i, layer in enumerate(k)])
+
+
+def one_layer(k, q):
+    return k.at[2].set(k[2].at[1].set(q))
+
+
 # Programs in which another row is written than is read, or the old array is needed: they stay as they are.
 
 
@@ -95,6 +124,31 @@ def outside_of_the_state(k, q):
     return lax.fori_loop(0, LAYERS + 2, trip, k)
 
 
+def another_fixed_row_written(k, q):
+    return k.at[1].set(k[2].at[3].set(q)), k[1]
+
+
+def stacked_in_another_order(k, q):
+    return jnp.stack([layer.at[3].set(q) for layer in k[::-1]]), jnp.stack([layer.at[3].set(q) for layer in k][::-1])
+
+
+def rows_and_their_stack(k, q):
+    layers = [layer.at[3].set(q) for layer in k]
+    return jnp.stack(layers), layers[1], k[1]
+
+
+def row_of_a_changed_row(k, q):
+    old = k[1]
+    k = k.at[1].set(k[1].at[0].set(q))
+    return k.at[1].set(old.at[2].set(-q))
+
+
+def old_row_needed(k, q):
+    k = k.at[1].set(k[1].at[0].set(q) + 0)
+    new = k.at[2].set(k[2].at[0].set(q))
+    return new, new.sum(0) + k[2]
+
+
 def old_state_used_later(k, q):
     _, new = lax.scan(lambda q, k: (q, k.at[3].set(q)), q, k)
     return new, k[1]
@@ -103,8 +157,12 @@ def old_state_used_later(k, q):
 IN_PLACE = (
     *(slice_of_a_scanned_cache, rows_of_two_scanned_caches, scanned_in_reverse, position_known_at_run_time),
     *(layers_of_carried_state, slices_of_carried_state, scatters_of_carried_state, new_row_read),
+    *(layers_in_turn, layers_taken_apart, layers_stacked, one_layer),
 )
-OTHERS = (another_row_written, next_row_read, not_all_rows, outside_of_the_state, old_state_used_later)
+OTHERS = (
+    *(another_row_written, next_row_read, not_all_rows, outside_of_the_state, old_state_used_later),
+    *(another_fixed_row_written, stacked_in_another_order, rows_and_their_stack, row_of_a_changed_row, old_row_needed),
+)
 
 
 @pytest.mark.parametrize("mode", [MODES[0], MODES[2]], ids=lambda mode: mode[0])
@@ -114,7 +172,10 @@ def test_values(program, mode):
 
 
 # Of these, the second writes both caches from one argument, and the others read no more than rows.
-CONSTANT = (position_known_at_run_time, layers_of_carried_state, slices_of_carried_state, scatters_of_carried_state)
+CONSTANT = (
+    *(position_known_at_run_time, layers_of_carried_state, slices_of_carried_state, scatters_of_carried_state),
+    *(layers_in_turn, layers_taken_apart, layers_stacked, one_layer),
+)
 
 
 @pytest.mark.parametrize("program", CONSTANT, ids=lambda program: program.__name__)

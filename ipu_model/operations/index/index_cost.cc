@@ -73,6 +73,19 @@ std::uint64_t ScatterCycles(const TargetModel& target, UpdateKind kind, DType ty
                                     (entry + wrapping + per_window * in_range + 5 * (rows - in_range)));
 }
 
+std::uint64_t MarkCycles(const TargetModel& target, double rows, double inside, double window) {
+  const CopyRate rate = RateOf(DType::kPred);
+  const double each =
+      4 + static_cast<double>(rate.cycles) * std::ceil(window / static_cast<double>(rate.elements));
+  return static_cast<std::uint64_t>(each * rows * inside) + target.supervisor_overhead;
+}
+
+std::uint64_t LastOfScatterCycles(const TargetModel& target, DType type, std::int64_t shares,
+                                  std::int64_t results) {
+  const auto words = static_cast<std::int64_t>((SizeOf(type) + 3) / 4);
+  return static_cast<std::uint64_t>(results * (4 * shares + 4 + 2 * words)) + target.supervisor_overhead;
+}
+
 }  // namespace ipu_model
 
 namespace hlo {

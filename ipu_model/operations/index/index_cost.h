@@ -32,6 +32,15 @@ enum class UpdateKind {
 std::uint64_t ScatterCycles(const TargetModel& target, UpdateKind kind, DType type, double rows,
                             double inside, double window, int wraps);
 
+// What such a vertex of kReplace takes more to mark the elements that it writes, a byte each.
+std::uint64_t MarkCycles(const TargetModel& target, double rows, double inside, double window);
+
+// A vertex that takes `results` elements from the last of `shares` partial results that is marked there, or
+// from the operand where none is: a load of a mark, a branch and a step for each share, and two copies and a
+// loop for each element. An estimate from these instructions.
+std::uint64_t LastOfScatterCycles(const TargetModel& target, DType type, std::int64_t shares,
+                                  std::int64_t results);
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_OPERATIONS_INDEX_INDEX_COST_H_

@@ -16,26 +16,37 @@
 namespace ipu_model {
 namespace {
 
+// Whether updates replace elements: the last one counts, and a second temporary says where there is one.
+bool Replaces(const ScatterProblem& p) { return p.update == UpdateKind::kReplace; }
+
 // Whether partial results may be formed. Sums of halves round after each update as the whole sum would, in
 // another order; other narrow types have no vertices on hardware.
 bool Combines(const ScatterProblem& p, const Expression& update) {
+  if (p.num_operands != 1) return false;
+  if (Replaces(p)) return true;
   const Instruction* const only = hlo::SingleOperation(update);
-  return p.num_operands == 1 && !p.unique && only != nullptr &&
-         (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMaximum || only->op == ScalarOp::kMinimum) &&
+  return only != nullptr &&
+         (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMultiply || only->op == ScalarOp::kMaximum ||
+          only->op == ScalarOp::kMinimum) &&
          (p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kS32 || p.type == DType::kU32);
 }
 
-// The longest dimension of the updates along which positions follow each other; -1 if there is none.
+// The dimension of the updates that is divided: the longest along which positions follow each other, or the
+// first, where their order counts; -1 if there is none.
 int RowsDimension(const ScatterProblem& p) {
-  int longest = -1;
+  int found = -1;
   for (int b = 0; b < p.window.batch_rank; ++b) {
     const int dim = p.window.batch_dim[b];
     if (Walks(p, b)) return -1;
-    if (longest < 0 ||
-        p.updates[static_cast<std::size_t>(dim)] > p.updates[static_cast<std::size_t>(longest)])
-      longest = dim;
+    const std::int64_t length = p.updates[static_cast<std::size_t>(dim)];
+    const std::int64_t before = found < 0 ? 1 : p.updates[static_cast<std::size_t>(found)];
+    if (found < 0 || (Replaces(p) && !p.unique ? before == 1 : length > before)) found = dim;
   }
-  return longest;
+  return found;
+}
+
+std::int64_t BytesOfElement(const ScatterProblem& p) {
+  return static_cast<std::int64_t>(SizeOf(p.type) + (Replaces(p) ? SizeOf(DType::kPred) : 0));
 }
 
 // The box of the operand in `work`, whose first dimension is the share of the rows.
@@ -92,6 +103,13 @@ std::int64_t LargestPartial(const Grid& grid) {
   return elements;
 }
 
+// The last superstep, on a tile with `results` elements of the result.
+std::uint64_t TotalCycles(const TargetModel& target, const ScatterProblem& p, const ElementwiseCost& cost,
+                          std::int64_t shares, std::int64_t results) {
+  return Replaces(p) ? LastOfScatterCycles(target, p.type, shares, results)
+                     : ReduceCycles(target, cost, (shares + 1) * results, results, /*contiguous=*/false);
+}
+
 class Planner {
  public:
   Planner(std::shared_ptr<const ScatterProblem> p, std::size_t rows_dim, const Expression& update,
@@ -143,11 +161,16 @@ class Planner {
            static_cast<double>(VertexCycles(target, *p_, updates, box));
   }
 
+  // Likewise, into partial results.
+  double PartCycles(const Box& updates, const Box& box) const {
+    return Cycles(updates, box) + static_cast<double>(MarkCycles(context_.target(), *p_, updates, box));
+  }
+
   // Chooses the number of blocks.
   double PartialCycles(Division* division) const {
     const TargetModel& target = context_.target();
     const Grid& grid = division->grid;
-    const auto size = static_cast<std::int64_t>(SizeOf(p_->type));
+    const std::int64_t size = BytesOfElement(*p_);
     const std::int64_t results = fullest_.num_elements();
     const std::int64_t partial = LargestPartial(grid), shares = grid.shape[0];
     // The partial result, and in the last superstep what each tile receives.
@@ -164,12 +187,10 @@ class Planner {
     division->blocks = BlocksOf(bytes, rows);
     const Box updates = ShareOfUpdates(*p_, rows_dim_, *division, division->blocks - 1, work);
     return static_cast<double>(division->blocks) *
-               (Cycles(updates, WithoutShare(work)) + target.sync_cycles) +
-           static_cast<double>(FillCycles(target, p_->type, partial)) +
+               (PartCycles(updates, WithoutShare(work)) + target.sync_cycles) +
+           static_cast<double>(FillCycles(target, Replaces(*p_) ? DType::kPred : p_->type, partial)) +
            static_cast<double>(shares * results * size) / target.exchange_bytes_per_cycle +
-           static_cast<double>(
-               ReduceCycles(target, cost_, (shares + 1) * results, results, /*contiguous=*/false)) +
-           target.sync_cycles;
+           static_cast<double>(TotalCycles(target, *p_, cost_, shares, results)) + target.sync_cycles;
   }
 
   // Small blocks, because a sync is short compared with the exchange of a block; larger ones if there were
@@ -192,6 +213,7 @@ class Planner {
 
 // The bits of the element that changes no other: -0 in sums of floats, infinities in extrema.
 std::uint32_t NeutralBits(ScalarOp op, DType type) {
+  if (op == ScalarOp::kMultiply) return type == DType::kF32 ? 0x3f800000 : type == DType::kF16 ? 0x3c00 : 1;
   const bool sum = op == ScalarOp::kAdd, most = op == ScalarOp::kMaximum;
   switch (type) {
     case DType::kF32:
@@ -214,13 +236,117 @@ void FillNeutral(ScalarOp op, const HostTensor& t) {
   }
 }
 
+HostTensor WithoutShare(const HostTensor& all) {
+  HostTensor one = all;
+  --one.rank;
+  std::copy_n(all.shape + 1, one.rank, one.shape);
+  std::copy_n(all.strides + 1, one.rank, one.strides);
+  return one;
+}
+
+// What a vertex reads of the updates of a block, and of their indices.
+using RegionOf = std::function<Box(const Box& work)>;
+RegionOf UpdatesOf(const std::shared_ptr<const ScatterProblem>& p, std::size_t rows_dim,
+                   const Division& division, std::int64_t block) {
+  return [p, rows_dim, division, block](const Box& work) {
+    return ShareOfUpdates(*p, rows_dim, division, block, work);
+  };
+}
+
+// Applies a block of the updates to the partial results, and marks where it has written.
+Superstep PartialElements(const std::shared_ptr<const ScatterProblem>& p, std::size_t rows_dim,
+                          const Division& division, std::int64_t block) {
+  const auto identity = [](const Box& box) { return box; };
+  const RegionOf updates_region = UpdatesOf(p, rows_dim, division, block);
+  const bool first = block == 0;
+  VertexGroup group;
+  group.codelet = "popops::MultiUpdate";
+  group.vertices = division.grid.Vertices();
+  group.code_bytes = 500;
+  group.vertex_bytes = 40;
+  for (unsigned i = 0; i < 2; ++i) {
+    group.writes.push_back({{OperandRef::Kind::kTemporary, i}, identity, true});
+    if (!first) group.reads.push_back({{OperandRef::Kind::kTemporary, i}, identity, true});
+  }
+  group.reads.push_back({{OperandRef::Kind::kInput, 1}, [p, updates_region](const Box& work) {
+                           return IndicesRegion(*p, updates_region(work));
+                         }});
+  group.reads.push_back({{OperandRef::Kind::kInput, 2}, updates_region});
+  Expression mark;
+  mark.inputs = {DType::kPred, DType::kPred};
+  mark.outputs = {1};
+  group.compute = [p, updates_region, first, marks = std::make_shared<const ScatterKernel>(mark)](
+                      HostContext& context, const Box& work, const std::vector<HostTensor>& reads,
+                      const std::vector<HostTensor>& writes) {
+    if (first) {
+      for (const HostTensor& t : writes)
+        std::fill_n(t.as<char>(), static_cast<std::size_t>(t.num_elements()) * SizeOf(t.type), char{0});
+    }
+    const HostTensor &indices = reads[first ? 0 : 2], &updates = reads[first ? 1 : 3];
+    HostTensor set = updates;
+    set.type = DType::kPred;
+    set.data = context.scratch.Allocate<std::uint8_t>(static_cast<std::size_t>(updates.num_elements()));
+    std::fill_n(set.as<std::uint8_t>(), updates.num_elements(), std::uint8_t{1});
+    const WindowPlacement placement = VertexPlacement(*p, updates_region(work), WithoutShare(work));
+    const HostTensor* const with[] = {&updates, &set};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const HostTensor out = WithoutShare(writes[i]), before = first ? out : WithoutShare(reads[i]);
+      (i == 0 ? *p->kernel : *marks)
+          .Run(context, p->window, placement, p->unique, &before, indices, with[i], &out);
+    }
+  };
+  group.cycles = [p, updates_region, first](const TargetModel& target, const Box& work) {
+    const Box updates = updates_region(work), box = WithoutShare(work);
+    return VertexCycles(target, *p, updates, box) + MarkCycles(target, *p, updates, box) +
+           (first ? FillCycles(target, DType::kPred, work.num_elements()) : 0);
+  };
+  return {{std::move(group)}};
+}
+
+// Takes of each element the last partial result that has one.
+Superstep LastElements(const std::shared_ptr<const ScatterProblem>& p, const std::vector<Vertex>& vertices,
+                       std::int64_t shares) {
+  const auto identity = [](const Box& box) { return box; };
+  VertexGroup group;
+  group.codelet = "hlo::ScatterLast";
+  group.vertices = vertices;
+  group.code_bytes = 120;
+  group.vertex_bytes = 24;
+  group.reads.push_back({{OperandRef::Kind::kInput, 0}, identity, true});
+  for (unsigned i = 0; i < 2; ++i) {
+    group.reads.push_back({{OperandRef::Kind::kTemporary, i}, [shares](const Box& box) {
+                             Box all = box;
+                             all.begin.insert(all.begin.begin(), 0);
+                             all.end.insert(all.end.begin(), shares);
+                             return all;
+                           }});
+  }
+  group.writes.push_back({{OperandRef::Kind::kOutput, 0}, identity, true});
+  group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                     const std::vector<HostTensor>& writes) {
+    const auto count = static_cast<std::size_t>(writes[0].num_elements()), size = SizeOf(writes[0].type),
+               last = static_cast<std::size_t>(reads[1].shape[0]);
+    const char* const partial = reads[1].as<const char>();
+    const std::uint8_t* const marks = reads[2].as<const std::uint8_t>();
+    for (std::size_t i = 0; i < count; ++i) {
+      std::size_t share = last;
+      while (share > 0 && marks[(share - 1) * count + i] == 0) --share;
+      const char* const from =
+          share == 0 ? reads[0].as<const char>() + i * size : partial + ((share - 1) * count + i) * size;
+      std::copy_n(from, size, writes[0].as<char>() + i * size);
+    }
+  };
+  group.cycles = [p, shares](const TargetModel& target, const Box& box) {
+    return LastOfScatterCycles(target, p->type, shares, box.num_elements());
+  };
+  return {{std::move(group)}};
+}
+
 // Combines a block of the updates with the partial results.
 Superstep PartialResults(const std::shared_ptr<const ScatterProblem>& p, ScalarOp op, std::size_t rows_dim,
                          const Division& division, std::int64_t block) {
   const auto identity = [](const Box& box) { return box; };
-  const auto updates_region = [p, rows_dim, division, block](const Box& work) {
-    return ShareOfUpdates(*p, rows_dim, division, block, work);
-  };
+  const RegionOf updates_region = UpdatesOf(p, rows_dim, division, block);
   const bool first = block == 0;
   VertexGroup group;
   group.codelet = op == ScalarOp::kAdd ? "popops::MultiUpdateAdd" : "popops::MultiUpdateOp";
@@ -236,16 +362,9 @@ Superstep PartialResults(const std::shared_ptr<const ScatterProblem>& p, ScalarO
   group.compute = [p, op, updates_region, first](HostContext& context, const Box& work,
                                                  const std::vector<HostTensor>& reads,
                                                  const std::vector<HostTensor>& writes) {
-    const auto without_share = [](const HostTensor& all) {
-      HostTensor sums = all;
-      --sums.rank;
-      std::copy_n(all.shape + 1, sums.rank, sums.shape);
-      std::copy_n(all.strides + 1, sums.rank, sums.strides);
-      return sums;
-    };
-    const HostTensor sums = without_share(writes[0]);
+    const HostTensor sums = WithoutShare(writes[0]);
     if (first) FillNeutral(op, sums);
-    const HostTensor before = first ? sums : without_share(reads[0]);
+    const HostTensor before = first ? sums : WithoutShare(reads[0]);
     const std::size_t indices = first ? 0 : 1;
     p->kernel->Run(context, p->window, VertexPlacement(*p, updates_region(work), WithoutShare(work)),
                    p->unique, &before, reads[indices], &reads[indices + 1], &sums);
@@ -306,6 +425,13 @@ bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const E
   const Division division = planner.Best(&cycles);
   if (division.grid.shape.empty()) return false;
   plan->temporaries.push_back({p->type, division.grid});
+  if (Replaces(*p)) {
+    plan->temporaries.push_back({DType::kPred, division.grid});
+    for (std::int64_t block = 0; block < division.blocks; ++block)
+      plan->supersteps.push_back(PartialElements(p, dim, division, block));
+    plan->supersteps.push_back(LastElements(p, vertices, division.grid.shape[0]));
+    return true;
+  }
   for (std::int64_t block = 0; block < division.blocks; ++block)
     plan->supersteps.push_back(PartialResults(p, hlo::SingleOperation(update)->op, dim, division, block));
   plan->supersteps.push_back(Total(update, vertices, division.grid.shape[0], context.target()));

@@ -1,5 +1,6 @@
-// Sums that scatter divides by updates: tiles add up shares of the updates in partial results, which are then
-// added to the operand. PopLibs plans multiUpdateAdd so (lib/popops/DynamicSlice.cpp, the split of lookups).
+// Sums, products, extrema and replacements that scatter divides by updates: tiles combine shares of the
+// updates in partial results, which are then combined with the operand. PopLibs plans multiUpdateAdd so
+// (lib/popops/DynamicSlice.cpp, the split of lookups).
 #ifndef IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
 #define IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
 
@@ -12,9 +13,9 @@
 
 namespace ipu_model {
 
-// Makes `plan` such a plan, and returns true, if the update is a sum and the plan takes fewer cycles than one
-// in which every vertex of the result applies the updates of each step in `steps`. The order of summation
-// differs. `buffer_limit`: the bytes of a tile's memory for buffers, or 0 for the usual ones.
+// Makes `plan` such a plan, and returns true, if partial results can be formed and the plan takes fewer
+// cycles than one in which every vertex of the result applies the updates of each step in `steps`. The order
+// of summation differs. `buffer_limit`: the bytes of a tile's memory for buffers, or 0 for the usual ones.
 bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
                          const DeviceContext& context, const View& result,
                          const std::vector<Vertex>& vertices, const std::vector<Box>& steps,

@@ -60,20 +60,40 @@ WindowPlacement VertexPlacement(const ScatterProblem& p, const Box& updates, con
   return placement;
 }
 
-std::uint64_t VertexCycles(const TargetModel& target, const ScatterProblem& p, const Box& updates,
-                           const Box& box) {
+namespace {
+
+// The windows that a vertex sees, the share of them that is its own, and the elements of one.
+struct Amounts {
   double rows = 1, inside = 1, window = 1;
+};
+Amounts AmountsOf(const ScatterProblem& p, const Box& updates, const Box& box) {
+  Amounts n;
   for (int b = 0; b < p.window.batch_rank; ++b) {
     const std::size_t dim = static_cast<std::size_t>(p.window.batch_dim[b]);
-    rows *= static_cast<double>(updates.end[dim] - updates.begin[dim]);
+    n.rows *= static_cast<double>(updates.end[dim] - updates.begin[dim]);
   }
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
     if (p.Indexed(d)) {
-      inside *= static_cast<double>(box.end[d] - box.begin[d]) / static_cast<double>(p.operand[d]);
+      n.inside *= static_cast<double>(box.end[d] - box.begin[d]) / static_cast<double>(p.operand[d]);
     }
   }
-  if (rows > 0) window = static_cast<double>(updates.num_elements()) / rows;
-  return ScatterCycles(target, p.update, p.type, rows, inside, window, p.window.num_wraps);
+  if (n.rows > 0) n.window = static_cast<double>(updates.num_elements()) / n.rows;
+  return n;
+}
+
+}  // namespace
+
+std::uint64_t VertexCycles(const TargetModel& target, const ScatterProblem& p, const Box& updates,
+                           const Box& box) {
+  const Amounts n = AmountsOf(p, updates, box);
+  return ScatterCycles(target, p.update, p.type, n.rows, n.inside, n.window, p.window.num_wraps);
+}
+
+std::uint64_t MarkCycles(const TargetModel& target, const ScatterProblem& p, const Box& updates,
+                         const Box& box) {
+  if (p.update != UpdateKind::kReplace) return 0;
+  const Amounts n = AmountsOf(p, updates, box);
+  return MarkCycles(target, n.rows, n.inside, n.window);
 }
 
 }  // namespace ipu_model

@@ -48,6 +48,10 @@ WindowPlacement VertexPlacement(const ScatterProblem& p, const Box& updates, con
 std::uint64_t VertexCycles(const TargetModel& target, const ScatterProblem& p, const Box& updates,
                            const Box& box);
 
+// What that vertex takes more where it marks the elements that it replaces.
+std::uint64_t MarkCycles(const TargetModel& target, const ScatterProblem& p, const Box& updates,
+                         const Box& box);
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_OPERATIONS_INDEX_SCATTER_PROBLEM_H_

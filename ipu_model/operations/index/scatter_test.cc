@@ -190,6 +190,39 @@ TEST(LongSumsAndExtremaAreDividedByUpdates) {
   }
 }
 
+TEST(OfReplacementsThatAreDividedTheLastCounts) {
+  constexpr std::int64_t kElements = 40, kUpdates = 3000;
+  Graph graph(poplar::Target::createIPUTarget(1, 64, "ipu2"));
+  const Tensor operand = MappedVariable(graph, DType::kF32, {kElements});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {kUpdates, 1});
+  const Tensor updates = MappedVariable(graph, DType::kF32, {kUpdates});
+  WindowDims dims;
+  dims.collapsed_dims = {0};
+  dims.start_index_map = {0};
+  dims.index_vector_dim = 1;
+  Sequence prog;
+  const Tensor out = hlo::scatter(graph, {operand}, indices, {updates}, dims, false,
+                                  Single(ScalarOp::kConvert, DType::kF32), prog)[0];
+  std::vector<float> values(kElements, -1.0f), update_values(kUpdates);
+  std::vector<std::int32_t> index(kUpdates);
+  std::vector<float> expected = values;
+  std::mt19937 random(5);
+  for (std::size_t i = 0; i < kUpdates; ++i) {
+    index[i] = static_cast<std::int32_t>(random() % (kElements + 9)) - 4;
+    update_values[i] = static_cast<float>(i);
+    // The last elements have no update.
+    if (index[i] >= 35) index[i] = -1;
+    if (index[i] >= 0) expected[static_cast<std::size_t>(index[i])] = update_values[i];
+  }
+  PlanRunner runner(graph, 0);
+  runner.Store(operand, values.data());
+  runner.Store(indices, index.data());
+  runner.Store(updates, update_values.data());
+  runner.RunVertices(prog);
+  CHECK_EQ(runner.supersteps(), 2u);
+  CHECK(Floats(runner.Load(out)) == expected);
+}
+
 TEST(OperandsMayDependOnEachOther) {
   // (a, b), (x, y) -> (a + y, b * 10 + x), which depends on the order.
   Graph graph(poplar::Target::createIPUTarget(1, 3, "ipu2"));

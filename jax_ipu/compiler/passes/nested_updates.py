@@ -2,15 +2,18 @@
 
 `x[l] = x[l].at[p].set(v)` reads a row, changes a part of it and writes all of it back: here it becomes an update of `x`
 at (l, p). A scan over a cache writes what it makes of each row into a second array; where every trip replaces the row
-that it reads, that array is the first one.
+that it reads, that array is the first one. Where the row has a fixed number, what reads the new row finds it in the
+state, and a stack of all new rows is the state as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.types import INTEGER, Literal, num_elements
+from jax_ipu.compiler.types import INTEGER, Literal, Shape, num_elements
 
 
 def run(module: Module) -> None:
@@ -29,7 +32,7 @@ def _run_block(block: Block, counters: dict[Value, int]) -> None:
         for region in op.regions:
             _run_block(region, counters)
         rewriter.location = op.location
-        new = _without_row(op, counters, rewriter)
+        new = _without_row(op, counters, rewriter) or _without_fixed_rows(op, rewriter)
         if new is None:
             rewriter.ops.append(op)
             continue
@@ -147,7 +150,15 @@ def _without_row(op: Op, counters: dict[Value, int], rewriter: Rewriter) -> Valu
         state, row, index = found
     else:
         return None
-    updates = _updates(row, state, index, index in counters)
+    counts = index in counters
+
+    def is_row(read: Op) -> bool:
+        if read.name != "dynamic_slice" or read.operands[0] is not state or read.result.shape[0] != 1:
+            return False
+        at = read.operands[1]
+        return read.result.shape[1:] == state.shape[1:] and (at is index or (counts and _unwrapped(at) is index))
+
+    updates = _updates(row, state.shape[1:], is_row)
     if not updates:
         return None
     zero = rewriter.constant(Literal.full(index.dtype, (), 0))
@@ -175,17 +186,13 @@ def _scattered_row(op: Op) -> tuple[Value, Value, Value] | None:
     return None if indices.shape else (state, row, _unwrapped(indices))
 
 
-def _updates(row: Value, state: Value, index: Value, counts: bool) -> list[Op] | None:
-    """The updates that make `row` of the row of the state, first to last; `counts`: the index is never negative."""
+def _updates(row: Value, shape: Shape, is_row: Callable[[Op], bool]) -> list[Op] | None:
+    """The updates that make `row` of a row of the state, first to last; `is_row`: whether an op reads that row."""
     found: list[Op] = []
-    shape = state.shape[1:]
     while row.op is not None:
         op = row.op
-        if op.name == "dynamic_slice" and op.operands[0] is state:
-            read = op.operands[1]
-            if not (read is index or (counts and _unwrapped(read) is index)):
-                return None
-            return found[::-1] if op.result.shape == (1, *shape) else None
+        if op.name in ("dynamic_slice", "slice"):
+            return found[::-1] if is_row(op) else None
         if op.name in ("reshape", "broadcast_in_dim"):
             pair = op.operands[0].shape, op.result.shape
             if pair not in ((shape, (1, *shape)), ((1, *shape), shape)):
@@ -204,6 +211,108 @@ def _updates(row: Value, state: Value, index: Value, counts: bool) -> list[Op] |
     return None
 
 
+# Rows of fixed numbers ---------------------------------------------------------------------------------------------
+
+
+def _without_fixed_rows(op: Op, rewriter: Rewriter) -> Value | None:
+    """As `_without_row`, for an update at a fixed row, and for a stack of all rows."""
+    if op.name == "concatenate":
+        return _without_stack(op, rewriter)
+    if op.name != "ipu.update_slice" or not _is_whole_row(op.operands[1], op.operands[0]):
+        return None
+    starts = op.attrs["start_indices"]
+    state, row = op.operands
+    if any(starts[1:]) or any(stride != 1 for stride in op.attrs["strides"]):
+        return None
+    updates = _updates(row, state.shape[1:], _reads_fixed_row(state, starts[0]))
+    return _with_fixed_row(state, updates, starts[0], rewriter) if updates else None
+
+
+def _without_stack(op: Op, rewriter: Rewriter) -> Value | None:
+    """The state whose rows, each changed, the op stacks; None where it stacks other values."""
+    source = _source(op.operands[0])
+    if op.attrs["dimension"] != 0 or source is None or source.name != "slice":
+        return None
+    state = source.operands[0]
+    if state.shape != op.result.shape or not 1 < len(op.operands) == state.shape[0] <= _MOST_STACKED:
+        return None
+    if not all(_is_whole_row(row, state) for row in op.operands):
+        return None
+    rows = [_updates(row, state.shape[1:], _reads_fixed_row(state, at)) for at, row in enumerate(op.operands)]
+    places = [rewriter.ops.index(updates[-1]) for updates in rows if updates and updates[-1] in rewriter.ops]
+    if len(places) < len(rows) or places != sorted(places):
+        return None
+    new: Value | None = state
+    for at, updates in enumerate(rows):
+        new = _with_fixed_row(new, updates, at, rewriter) if updates and new is not None else None
+    return new
+
+
+# More updates than this make a program long.
+_MOST_STACKED = 128
+
+
+def _is_whole_row(row: Value, state: Value) -> bool:
+    return len(state.shape) > 1 and row.shape == (1, *state.shape[1:]) and num_elements(row.shape) > 0
+
+
+def _reads_fixed_row(state: Value, at: int) -> Callable[[Op], bool]:
+    """Whether an op reads row `at` of the state, or of what it was before other rows were changed."""
+
+    def is_row(read: Op) -> bool:
+        begins = (at, *(0 for _ in state.shape[1:]))
+        if read.name != "slice" or read.attrs["start_indices"] != begins or any(s != 1 for s in read.attrs["strides"]):
+            return False
+        if read.result.shape != (1, *state.shape[1:]):
+            return False
+        before = state
+        while before is not read.operands[0]:
+            row = _changed_row(before)
+            if row is None or row == at or before.op is None:
+                return False
+            before = before.op.operands[0]
+        return True
+
+    return is_row
+
+
+def _changed_row(state: Value) -> int | None:
+    """The fixed number of the only row that the update which made the state changes; None if there is none."""
+    op = state.op
+    if op is None or len(op.results) != 1 or op.name not in ("dynamic_update_slice", "ipu.update_slice"):
+        return None
+    if op.operands[1].shape[:1] != (1,):
+        return None
+    if op.name == "ipu.update_slice":
+        return int(op.attrs["start_indices"][0])
+    index = splat_of(op.operands[2])
+    return None if index is None else max(0, min(int(index.scalar()), state.shape[0] - 1))
+
+
+def _with_fixed_row(state: Value, updates: list[Op], at: int, rewriter: Rewriter) -> Value | None:
+    """The state with the updates of row `at` where they make it: readers of the row then read it in the state."""
+    made = updates[-1]
+    if made not in rewriter.ops or any(user.name in _KEEPS for user in made.result.users):
+        return None
+    place = rewriter.ops.index(made) + 1
+    if state.op in rewriter.ops[place:]:
+        return None
+    early = Rewriter()
+    early.location = rewriter.location
+    index, zero = (early.constant(Literal.full("s32", (), n)) for n in (at, 0))
+    for update in updates:
+        state = _LIFTED[update.name](update, state, index, zero, early)
+    ends = (at + 1, *state.shape[1:])
+    new_row = early.reshape(early.slice(state, (at, *(0 for _ in ends[1:])), ends), made.result.shape)
+    rewriter.ops[place:place] = early.ops
+    made.result.replace_with(new_row)
+    return state
+
+
+# A row that one of these keeps is needed beside the state, which would have to be copied.
+_KEEPS = frozenset(("return", "while", "ipu.repeat"))
+
+
 def _lift_dynamic(update: Op, state: Value, index: Value, zero: Value, rewriter: Rewriter) -> Value:
     _, part, *starts = update.operands
     first = starts[0].dtype if starts else index.dtype
@@ -213,6 +322,12 @@ def _lift_dynamic(update: Op, state: Value, index: Value, zero: Value, rewriter:
 
 def _lift_fixed(update: Op, state: Value, index: Value, zero: Value, rewriter: Rewriter) -> Value:
     part = update.operands[1]
+    fixed = splat_of(index)
+    if fixed is not None:
+        begins = (int(fixed.scalar()), *update.attrs["start_indices"])
+        attrs = {"start_indices": begins, "strides": (1,) * len(begins)}
+        operands = [state, rewriter.reshape(part, (1, *part.shape))]
+        return rewriter.emit("ipu.update_slice", operands, state.shape, state.dtype, attrs)
     starts = [rewriter.constant(Literal.full(index.dtype, (), b)) if b else zero for b in update.attrs["start_indices"]]
     operands = [state, rewriter.reshape(part, (1, *part.shape)), index, *starts]
     return rewriter.emit("dynamic_update_slice", operands, state.shape, state.dtype)
