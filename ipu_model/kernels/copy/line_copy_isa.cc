@@ -22,8 +22,9 @@ template <typename T>
 void Reversed(const void* from, void* to, std::int64_t n) {
   const T* s = static_cast<const T*>(from);
   T* d = static_cast<T*>(to);
+  // Upwards in the source, because hardware prefetchers follow reads better that way.
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) d[i] = s[-i];
+  for (std::int64_t i = 0; i < n; ++i) d[n - 1 - i] = s[i - n + 1];
 }
 
 template <typename T>

@@ -1,6 +1,8 @@
 // Block functions: rounding and elementary functions on f32 and f64.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/elementwise/micro_loop.h"
@@ -124,10 +126,18 @@ void BinaryWithHardCases(const MicroArguments& m) {
 }
 struct PowerOp {
   static bool Easy(float x, float y) {
-    return static_cast<int>(x >= 1.17549435e-38f) & static_cast<int>(x < kInfinity) &
+    return static_cast<int>(AbsOf(x) >= 1.17549435e-38f) & static_cast<int>(AbsOf(x) < kInfinity) &
            static_cast<int>(AbsOf(y) < kInfinity);
   }
-  static float Fast(float x, float y) { return PowerOfPositive(x, y); }
+  static float Fast(float x, float y) {
+    const float power = PowerOfPositive(AbsOf(x), y);
+    // All floats from 2^24 on are even numbers.
+    const float small = AbsOf(y) < 16777216.0f ? y : 0.0f;
+    const auto whole = static_cast<std::int32_t>(small);
+    const float of_negative = (whole & 1) != 0 ? -power : power;
+    const bool is_whole = static_cast<float>(whole) == small;
+    return x > 0.0f ? power : is_whole ? of_negative : std::numeric_limits<float>::quiet_NaN();
+  }
   static float Slow(float x, float y) { return ::powf(x, y); }
 };
 struct Atan2Op {
