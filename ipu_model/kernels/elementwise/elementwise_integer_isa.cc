@@ -56,33 +56,6 @@ struct Remainder {
     return b == 0 ? a : zero ? T{0} : r;
   }
 };
-// By one divisor, other than 0, 1 and -1, for all elements. The product with its inverse is right, or it is
-// just below a whole quotient; fractions of others are at least the inverse away from whole numbers.
-template <bool kRemainder>
-void DivideByOne(const std::int32_t* a, std::int32_t divisor, std::int32_t* r, std::int64_t n) {
-  const double inverse = 1 / static_cast<double>(divisor);
-  const std::uint32_t sign = divisor < 0 ? ~std::uint32_t{0} : 0,
-                      size = (static_cast<std::uint32_t>(divisor) ^ sign) - sign;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto x = static_cast<std::uint32_t>(a[i]);
-    auto q = static_cast<std::uint32_t>(static_cast<std::int32_t>(static_cast<double>(a[i]) * inverse));
-    // The remainder of the dividend's size, from which it has its sign.
-    const std::uint32_t negative = a[i] < 0 ? ~std::uint32_t{0} : 0;
-    auto rest = ((x - q * static_cast<std::uint32_t>(divisor)) ^ negative) - negative;
-    const std::uint32_t step = (std::uint32_t{1} ^ negative ^ sign) - (negative ^ sign);
-    q = rest == size ? q + step : q;
-    rest = rest == size ? 0 : rest;
-    r[i] = static_cast<std::int32_t>(kRemainder ? (rest ^ negative) - negative : q);
-  }
-}
-template <typename F, bool kRemainder>
-void Division32(const MicroArguments& m) {
-  const auto divisor = *static_cast<const std::int32_t*>(m.operand[1]);
-  if ((m.scalar & 3) != 2 || (divisor >= -1 && divisor <= 1)) return Binary<F, std::int32_t>(m);
-  DivideByOne<kRemainder>(static_cast<const std::int32_t*>(m.operand[0]), divisor,
-                          static_cast<std::int32_t*>(m.result), m.n);
-}
 // A negative exponent gives the truncated inverse: 0, unless the base is 1 or -1.
 struct Power {
   template <typename T>
@@ -225,10 +198,8 @@ MicroFunction FindFor(ScalarOp op) {
   using U = UnsignedOf<T>;
   switch (op) {
     case ScalarOp::kDivide:
-      if constexpr (std::is_same_v<T, std::int32_t>) return Division32<Divide, false>;
       return Binary<Divide, T>;
     case ScalarOp::kRemainder:
-      if constexpr (std::is_same_v<T, std::int32_t>) return Division32<Remainder, true>;
       return Binary<Remainder, T>;
     case ScalarOp::kPower:
       return Binary<Power, T>;

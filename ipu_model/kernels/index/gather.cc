@@ -51,7 +51,8 @@ bool AreWords(const WindowRows::Elements& elements, WordPicks* picks) {
       elements.limit * std::abs(elements.operand_stride) > kMost)
     return false;
   *picks = {static_cast<const std::int32_t*>(elements.index), static_cast<std::int32_t>(elements.wrap),
-            static_cast<std::int32_t>(elements.limit), static_cast<std::int32_t>(elements.operand_stride)};
+            static_cast<std::int32_t>(elements.limit), static_cast<std::int32_t>(elements.operand_stride),
+            elements.type == DType::kU32};
   return true;
 }
 
@@ -79,7 +80,7 @@ void PickRun(const WindowRows::Elements& elements, std::int64_t begin, std::int6
              T* out) {
   WordPicks picks;
   if (sizeof(T) <= 8 && AreWords(elements, &picks)) {
-    if (elements.type != DType::kS32) {
+    if (elements.type != DType::kS32 && elements.type != DType::kU32) {
       return WindowRows::Elements::WithIndex(elements.type, [&](auto zero) {
         PickConverted<T, decltype(zero)>(elements, picks, begin, end, operand, out);
       });
