@@ -103,6 +103,7 @@ void Trigonometric(const MicroArguments& m) {
   }
 }
 
+// Where Unfinished(x), Fast is of the size of x, and Finish makes the result of it.
 template <typename F>
 void BinaryWithHardCases(const MicroArguments& m) {
   const auto* a = static_cast<const float*>(m.operand[0]);
@@ -114,9 +115,14 @@ void BinaryWithHardCases(const MicroArguments& m) {
     const std::int64_t n = std::min(kPiece, m.n - begin);
     for (std::int64_t i = 0; i < n; ++i) x[i] = a[(begin + i) * a_step];
     for (std::int64_t i = 0; i < n; ++i) y[i] = b[(begin + i) * b_step];
-    int hard = 0;
-    for (std::int64_t i = 0; i < n; ++i) hard |= F::Easy(x[i], y[i]) ? 0 : 1;
-    if (hard == 0) {
+    int hard = 0, unfinished = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      hard |= F::Easy(x[i], y[i]) ? 0 : 1;
+      unfinished |= F::Unfinished(x[i]);
+    }
+    if (hard == 0 && unfinished == 0) {
+      for (std::int64_t i = 0; i < n; ++i) r[begin + i] = F::Fast(x[i], y[i]);
+    } else if (hard == 0) {
       for (std::int64_t i = 0; i < n; ++i) fast[i] = F::Fast(x[i], y[i]);
       for (std::int64_t i = 0; i < n; ++i) r[begin + i] = F::Finish(x[i], y[i], fast[i]);
     } else {
@@ -131,6 +137,7 @@ struct PowerOp {
            static_cast<int>(AbsOf(y) < kInfinity);
   }
   static float Fast(float x, float y) { return PowerOfPositive(AbsOf(x), y); }
+  static int Unfinished(float x) { return static_cast<int>(x < 0.0f); }
   static float Finish(float x, float y, float power) {
     // All floats from 2^24 on are even numbers.
     const float small = AbsOf(y) < 16777216.0f ? y : 0.0f;
@@ -148,6 +155,7 @@ struct Atan2Op {
            static_cast<int>(AbsOf(x) + AbsOf(y) > 0.0f);
   }
   static float Fast(float y, float x) { return Atan2OfFinite(y, x); }
+  static int Unfinished(float) { return 0; }
   static float Finish(float, float, float angle) { return angle; }
   static float Slow(float y, float x) { return ::atan2f(y, x); }
 };
@@ -158,6 +166,7 @@ struct RemainderOp {
            static_cast<int>(AbsOf(y) < kInfinity);
   }
   static float Fast(float x, float y) { return RemainderOfNear(x, y); }
+  static int Unfinished(float) { return 0; }
   static float Finish(float, float, float remainder) { return remainder; }
   static float Slow(float x, float y) { return ::fmodf(x, y); }
 };
