@@ -31,6 +31,20 @@ def _conjugate_gradient(a: Any, b: Any) -> Any:
     return lax.fori_loop(0, 50, step, (jnp.zeros_like(b), b, b, b @ b))[0]
 
 
+def _kalman(measured: Any) -> Any:
+    """A Kalman filter of position and velocity: a scan of products of 2x2."""
+    move = jnp.array([[1.0, 0.1], [0.0, 1.0]])
+
+    def step(state: Any, z: Any) -> Any:
+        x, p = state
+        x, p = move @ x, move @ p @ move.T + 0.01 * jnp.eye(2)
+        gain = p[:, 0] / (p[0, 0] + 0.1)
+        x = x + gain * (z - x[0])
+        return (x, p - jnp.outer(gain, p[0])), x
+
+    return lax.scan(step, (jnp.zeros(2), jnp.eye(2)), measured)[1]
+
+
 def _k_means(points: Any, centres: Any) -> Any:
     """One iteration: the nearest centre of each point, and the means."""
     distance = jnp.sum(points**2, 1)[:, None] - 2 * points @ centres.T + jnp.sum(centres**2, 1)
@@ -73,6 +87,7 @@ _REAL, _IMAGINARY = np.meshgrid(np.linspace(-2, 1, 512, dtype=np.float32), np.li
 PROGRAMS: dict[str, MakeProgram] = {
     "conjugate gradient 512": program(_conjugate_gradient, _positive_definite(512), array(512), tolerance=1e-2),
     "cholesky 256": program(jnp.linalg.cholesky, _positive_definite(256)),
+    "Kalman filter 1000 steps": program(_kalman, array(1000)),
     "k-means 50000x16": program(_k_means, array(50_000, 16), array(32, 16, seed=1)),
     "Mandelbrot 512x512": program(_mandelbrot, _REAL, _IMAGINARY),
     "logistic regression gradient": program(

@@ -62,6 +62,7 @@ PROGRAMS: dict[str, MakeProgram] = {
     "chain of 4 products 512": chain(512, 4),
     "chain of 3 products 1024": chain(1024, 3),
     "chain of 3 products 2048": chain(2048, 3),
+    "dot of vectors 1M": program(jnp.dot, _LONG, _LONG),
     "gelu 1M": program(jax.nn.gelu, _BIG),
     "softmax 1024x1024": program(jax.nn.softmax, _BIG),
     "log_softmax 1024x1024": program(jax.nn.log_softmax, _BIG),
@@ -69,6 +70,7 @@ PROGRAMS: dict[str, MakeProgram] = {
     "sum rows 1024x1024": program(lambda x: x.sum(1), _BIG),
     "sums and extremes of short rows 100000x6": program(lambda x: (x.sum(1), x.max(1), x.min(1)), array(100_000, 6)),
     "counts of equal short rows": program(_equal_rows, indices((4, 81), 3)),
+    "means over the first and the last of 64x64x256": program(lambda x: x.mean((0, 2)), array(64, 64, 256)),
     "sum rows 16384x64": program(lambda x: x.sum(1), array(16384, 64)),
     "sum rows 10000x100": program(lambda x: x.sum(1), array(10_000, 100)),
     "variance of columns 4096x1024": program(lambda x: x.var(0), array(4096, 1024)),
@@ -94,6 +96,14 @@ PROGRAMS: dict[str, MakeProgram] = {
     "images padded by reflection": program(
         lambda x: jnp.pad(x, ((0, 0), (3, 3), (3, 3), (0, 0)), mode="reflect"), _IMAGES
     ),
+    "vector padded by reflection 1M": program(lambda x: jnp.pad(x, 16, mode="reflect"), _LONG),
+    "space to depth": program(
+        lambda x: x.reshape(8, 112, 2, 112, 2, 3).transpose(0, 1, 3, 2, 4, 5).reshape(8, 112, 112, 12), _IMAGES
+    ),
+    "lower triangle 1024x1024": program(jnp.tril, _BIG),
+    "cross products 100000x3": program(jnp.cross, array(100_000, 3), array(100_000, 3, seed=1)),
+    "powers 10000x8": program(lambda x: jnp.vander(x, 8), array(10_000)),
+    "interpolation 10000 in 100": program(jnp.interp, array(10_000), np.sort(array(100, seed=1)), array(100, seed=2)),
     "searchsorted 100000 in 100000": program(jnp.searchsorted, np.sort(array(100_000)), array(100_000, seed=1)),
     "erf 1M": program(lax.erf, _BIG),
     "counts of equal rows 100000x3": program(

@@ -26,6 +26,7 @@ from jax_ipu.compiler.passes import (
     index_parts,
     inline,
     inplace,
+    invariants,
     joined,
     known_indices,
     layouts,
@@ -88,6 +89,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("long rows", long_rows.run),
     ("index parts", index_parts.run),
     ("dce", dce.run),
+    ("invariants", invariants.run),
     ("padded state", padded_state.run),
     ("combine collectives", combine_collectives.run),
     ("recompute", recompute.run),
@@ -98,7 +100,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("outline", outline.run),
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
-_COST_MEMORY = frozenset(("combine collectives",))
+_COST_MEMORY = frozenset(("combine collectives", "invariants"))
 _SAVE_MEMORY = frozenset(("recompute", "outline", "long rows", "index parts"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"

@@ -83,6 +83,21 @@ def test_types(dtype, mode):
 
 
 @each_mode
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint16", "uint32"])
+def test_index_types(dtype, mode):
+    """Indices of any type, some of them outside: lookups, in a row as well, and sums."""
+    index = np.array([0, 3, 99, 100, 120, 7, 2, 2, 5], dtype)
+    if index.dtype.kind == "i":
+        index[4:6] = -1, -120
+    table, columns = array(100), array(2, 100, seed=1)
+    check(lambda t, i: t.at[i].get(mode="clip"), table, index, mode=mode)
+    check(lambda t, i: (t[i], jnp.take(t, i, mode="fill")), table, index, mode=mode)
+    check(lambda t, i: jnp.take_along_axis(t, jnp.stack([i, i]), 1, mode="clip"), columns, index, mode=mode)
+    check(lambda t, i: t.at[i].add(1.5), table, index, mode=mode)
+    check(lambda t, i: t.at[:, i].max(0.25), columns, index, mode=mode)
+
+
+@each_mode
 def test_updates_outside_are_dropped_and_repeated_ones_add_up(mode):
     index = np.array([0, 300, 301, -302, 5, 5, 5, 2**31 - 1, -(2**31)], np.int32)
     check(lambda t, i: t.at[i].add(jnp.ones((9, 24), t.dtype)), TABLE, index, mode=mode)

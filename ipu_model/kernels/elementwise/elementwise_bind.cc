@@ -21,6 +21,8 @@ constexpr std::size_t kMostSteps = 256;
 constexpr std::int64_t kShortBoundRows = 32;
 // Several workers pay later if they first have to fill blocks with the scalars of short rows.
 constexpr double kNanosecondsForFilledBlocks = 32000;
+// Up to so many elements of this size are moved one by one.
+constexpr std::int64_t kMostMoved = 8, kMovedSize = 4;
 
 // A block that is not dense in memory.
 struct StridedBlock {
@@ -119,6 +121,28 @@ class Binder {
     return list_->Keep(StridedBlock{layout, walk, block_, plan ? *std::move(plan) : PermutedCopy{}});
   }
 
+  // Whether a block that is not dense has so few elements that moves of each, which loops keep in registers,
+  // take less time than a call.
+  bool IsMovedByElements(const Walk& walk) const {
+    return a_.layout.num_blocks() == 1 && walk.size == kMovedSize && block_.count() <= kMostMoved;
+  }
+  void MoveElements(const Walk& walk, const Place& memory, const Place& dense, bool gather) {
+    std::vector<std::ptrdiff_t> offsets = {0};
+    for (int d = 0; d < a_.layout.rank; ++d) {
+      std::vector<std::ptrdiff_t> more;
+      for (const std::ptrdiff_t offset : offsets) {
+        for (std::int64_t i = 0; i < a_.layout.extents[d]; ++i) more.push_back(offset + i * walk.strides[d]);
+      }
+      offsets = std::move(more);
+    }
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      Place outside = memory, inside = dense;
+      outside.offset += offsets[i];
+      inside.offset += static_cast<std::ptrdiff_t>(i) * kMovedSize;
+      gather ? list_->AddMove(inside, outside, kMovedSize) : list_->AddMove(outside, inside, kMovedSize);
+    }
+  }
+
   void Load(std::size_t i) {
     const Arrangement::Input& input = a_.inputs[i];
     const Walk& walk = a_.walks[i];
@@ -129,7 +153,11 @@ class Binder {
     const std::int64_t n = input.form == BlockForm::kScalar ? 1 : block_.count();
     if (!dense) {
       const Place to = input.load == nullptr ? slot : raw_;
-      list_->Add(Gather, to, {place_[i], Strided(walk, true)}, n);
+      if (IsMovedByElements(walk)) {
+        MoveElements(walk, place_[i], to, /*gather=*/true);
+      } else {
+        list_->Add(Gather, to, {place_[i], Strided(walk, true)}, n);
+      }
       place_[i] = to;
     } else if (input.load == nullptr) {
       list_->AddMove(slot, place_[i], n * walk.size);
@@ -189,6 +217,8 @@ class Binder {
     }
     if (dense) {
       list_->AddMove(memory, value, count * walk.size);
+    } else if (IsMovedByElements(walk)) {
+      MoveElements(walk, memory, value, /*gather=*/false);
     } else {
       list_->Add(Scatter, memory, {value, Strided(walk, false)}, count);
     }

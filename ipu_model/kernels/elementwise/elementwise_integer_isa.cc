@@ -142,9 +142,19 @@ struct ShiftRightArithmetic {
   }
 };
 struct Popcount {
+  // Adds up bits in fields of twice as many bits each time, which vectorises, unlike the instruction for it.
   template <typename T>
   static T Apply(T a, T, std::uint32_t width) {
-    return static_cast<T>(__builtin_popcountll(LowBits(a, width)));
+    using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+    Wide bits = LowBits(a, width);
+    bits -= bits >> 1 & static_cast<Wide>(0x5555555555555555u);
+    bits = (bits & static_cast<Wide>(0x3333333333333333u)) +
+           (bits >> 2 & static_cast<Wide>(0x3333333333333333u));
+    bits = (bits + (bits >> 4)) & static_cast<Wide>(0x0f0f0f0f0f0f0f0fu);
+    bits += bits >> 8;
+    bits += bits >> 16;
+    if constexpr (sizeof(T) == 8) bits += bits >> 32;
+    return static_cast<T>(bits & 0x7f);
   }
 };
 struct CountLeadingZeros {

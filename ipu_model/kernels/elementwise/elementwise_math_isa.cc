@@ -1,6 +1,8 @@
 // Block functions: rounding and elementary functions on f32 and f64.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/elementwise/micro_loop.h"
@@ -101,33 +103,50 @@ void Trigonometric(const MicroArguments& m) {
   }
 }
 
+// Where Unfinished(x), Fast is of the size of x, and Finish makes the result of it.
 template <typename F>
 void BinaryWithHardCases(const MicroArguments& m) {
   const auto* a = static_cast<const float*>(m.operand[0]);
   const auto* b = static_cast<const float*>(m.operand[1]);
   auto* r = static_cast<float*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) != 0 ? 0 : 1, b_step = (m.scalar & 2) != 0 ? 0 : 1;
-  float x[kPiece], y[kPiece];
+  float x[kPiece], y[kPiece], fast[kPiece];
   for (std::int64_t begin = 0; begin < m.n; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, m.n - begin);
     for (std::int64_t i = 0; i < n; ++i) x[i] = a[(begin + i) * a_step];
     for (std::int64_t i = 0; i < n; ++i) y[i] = b[(begin + i) * b_step];
-    int hard = 0;
-    for (std::int64_t i = 0; i < n; ++i) hard |= F::Easy(x[i], y[i]) ? 0 : 1;
-    if (hard == 0) {
+    int hard = 0, unfinished = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      hard |= F::Easy(x[i], y[i]) ? 0 : 1;
+      unfinished |= F::Unfinished(x[i]);
+    }
+    if (hard == 0 && unfinished == 0) {
       for (std::int64_t i = 0; i < n; ++i) r[begin + i] = F::Fast(x[i], y[i]);
+    } else if (hard == 0) {
+      for (std::int64_t i = 0; i < n; ++i) fast[i] = F::Fast(x[i], y[i]);
+      for (std::int64_t i = 0; i < n; ++i) r[begin + i] = F::Finish(x[i], y[i], fast[i]);
     } else {
       for (std::int64_t i = 0; i < n; ++i)
-        r[begin + i] = F::Easy(x[i], y[i]) ? F::Fast(x[i], y[i]) : F::Slow(x[i], y[i]);
+        r[begin + i] = F::Easy(x[i], y[i]) ? F::Finish(x[i], y[i], F::Fast(x[i], y[i])) : F::Slow(x[i], y[i]);
     }
   }
 }
 struct PowerOp {
   static bool Easy(float x, float y) {
-    return static_cast<int>(x >= 1.17549435e-38f) & static_cast<int>(x < kInfinity) &
+    return static_cast<int>(AbsOf(x) >= 1.17549435e-38f) & static_cast<int>(AbsOf(x) < kInfinity) &
            static_cast<int>(AbsOf(y) < kInfinity);
   }
-  static float Fast(float x, float y) { return PowerOfPositive(x, y); }
+  static float Fast(float x, float y) { return PowerOfPositive(AbsOf(x), y); }
+  static int Unfinished(float x) { return static_cast<int>(x < 0.0f); }
+  static float Finish(float x, float y, float power) {
+    // All floats from 2^24 on are even numbers.
+    const float small = AbsOf(y) < 16777216.0f ? y : 0.0f;
+    const auto whole = static_cast<std::int32_t>(small);
+    const std::uint32_t negative = BitsOf(x) & 0x80000000u, odd = static_cast<std::uint32_t>(whole) << 31;
+    const float with_sign = FloatOf(BitsOf(power) | (negative & odd));
+    const float of_negative = static_cast<float>(whole) == small ? with_sign : FloatOf(0x7fc00000u);
+    return negative != 0 ? of_negative : power;
+  }
   static float Slow(float x, float y) { return ::powf(x, y); }
 };
 struct Atan2Op {
@@ -136,6 +155,8 @@ struct Atan2Op {
            static_cast<int>(AbsOf(x) + AbsOf(y) > 0.0f);
   }
   static float Fast(float y, float x) { return Atan2OfFinite(y, x); }
+  static int Unfinished(float) { return 0; }
+  static float Finish(float, float, float angle) { return angle; }
   static float Slow(float y, float x) { return ::atan2f(y, x); }
 };
 struct RemainderOp {
@@ -145,6 +166,8 @@ struct RemainderOp {
            static_cast<int>(AbsOf(y) < kInfinity);
   }
   static float Fast(float x, float y) { return RemainderOfNear(x, y); }
+  static int Unfinished(float) { return 0; }
+  static float Finish(float, float, float remainder) { return remainder; }
   static float Slow(float x, float y) { return ::fmodf(x, y); }
 };
 

@@ -145,6 +145,73 @@ TEST(IntegerDivisionIsExact) {
   }
 }
 
+TEST(DivisionByOneNumberIsExact) {
+  constexpr std::int32_t kMin = std::numeric_limits<std::int32_t>::min(), kMax = 2147483647;
+  std::mt19937 random(2);
+  std::vector<std::int32_t> divisors = {0, 1, -1, 2, -2, 3, -3, 7, -7, 10, 1000, kMax, -kMax, kMin, 1 << 30};
+  for (int i = 0; i < 40; ++i) divisors.push_back(static_cast<std::int32_t>(random() >> (random() % 31)) | 2);
+  for (std::int32_t divisor : divisors) {
+    std::vector<std::int32_t> a = {0, 1, -1, kMin, kMin + 1, kMax, divisor, divisor == kMin ? 0 : -divisor};
+    while (a.size() < 600) {
+      const auto multiple = static_cast<std::uint32_t>(divisor) * (random() >> (random() % 32));
+      a.push_back(static_cast<std::int32_t>(multiple + random() % 3 - 1));
+    }
+    std::vector<std::int32_t> one = {divisor}, all(a.size(), divisor), got(a.size()), expected(a.size());
+    HostTensor repeated = Vector(all, DType::kS32);
+    repeated.data = one.data();
+    repeated.strides[0] = 0;
+    for (const ScalarOp op : {ScalarOp::kDivide, ScalarOp::kRemainder}) {
+      Run(Single(op, DType::kS32, DType::kS32, 2), {Vector(a, DType::kS32), repeated},
+          {Vector(got, DType::kS32)});
+      Run(Single(op, DType::kS32, DType::kS32, 2), {Vector(a, DType::kS32), Vector(all, DType::kS32)},
+          {Vector(expected, DType::kS32)});
+      CHECK(got == expected);
+    }
+  }
+}
+
+TEST(PowersOfNegativeNumbers) {
+  const float kMost = std::numeric_limits<float>::max();
+  std::vector<float> a, b, expected;
+  for (const float x : {-1.0f, -2.0f, -0.5f, -1.5f, -kMost, -1.17549435e-38f, -3e-20f, -0.0f, -kInf}) {
+    for (const float y : {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, 7.0f, 0.5f, -1.5f, 16777215.0f,
+                          16777216.0f, 16777218.0f, -16777215.0f, 3e9f, kMost, kInf, -kInf, kNan}) {
+      a.push_back(x);
+      b.push_back(y);
+      const float power = ::powf(x, y);
+      expected.push_back(std::fpclassify(power) == FP_SUBNORMAL ? std::copysign(0.0f, power) : power);
+    }
+  }
+  const auto got = Apply<float>(ScalarOp::kPower, DType::kF32, a, b, DType::kF32);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same =
+        SameBits(got[i], expected[i]) ||
+        (std::isfinite(expected[i]) && std::abs(got[i] - expected[i]) <= 1e-6f * std::abs(expected[i]));
+    if (!same) CHECK_EQ(got[i], expected[i]);
+  }
+}
+
+TEST(CountsOfBits) {
+  std::mt19937_64 random(6);
+  std::vector<std::uint64_t> a(300);
+  for (std::uint64_t& x : a) x = random() >> (random() % 64);
+  a[0] = ~std::uint64_t{0};
+  const auto check = [&a](auto zero, DType type) {
+    using T = decltype(zero);
+    std::vector<T> values, expected;
+    for (const std::uint64_t x : a) {
+      values.push_back(static_cast<T>(x));
+      expected.push_back(
+          static_cast<T>(__builtin_popcountll(static_cast<std::make_unsigned_t<T>>(values.back()))));
+    }
+    CHECK(Apply<T>(ScalarOp::kPopcnt, type, values, type) == expected);
+  };
+  check(std::uint8_t{}, DType::kU8);
+  check(std::int16_t{}, DType::kS16);
+  check(std::int32_t{}, DType::kS32);
+  check(std::uint64_t{}, DType::kU64);
+}
+
 TEST(ShiftsByTheWidthOrMore) {
   const std::vector<std::int32_t> a = {5, -5, 7, -7, 9}, b = {31, 32, 40, -1, 1};
   CHECK(Apply<std::int32_t>(ScalarOp::kShiftLeft, DType::kS32, a, b, DType::kS32) ==

@@ -330,8 +330,10 @@ void CombineElements(Combine combine, DType type, const WindowRows::Elements& el
     };
     if (elements.type == DType::kS32) {
       run(std::int32_t{});
-    } else {
+    } else if (elements.type == DType::kS64) {
       run(std::int64_t{});
+    } else {
+      run(std::uint32_t{});
     }
   });
 }

@@ -46,13 +46,33 @@ void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std:
 // Whether PickWords supports the rows, for elements of up to 8 bytes.
 bool AreWords(const WindowRows::Elements& elements, WordPicks* picks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (elements.type != DType::kS32 || elements.index_stride != 1 || elements.windows_step != 1) return false;
+  if (elements.index_stride != 1 || elements.windows_step != 1) return false;
   if (std::max({elements.wrap, elements.limit, std::abs(elements.operand_stride)}) > kMost ||
       elements.limit * std::abs(elements.operand_stride) > kMost)
     return false;
   *picks = {static_cast<const std::int32_t*>(elements.index), static_cast<std::int32_t>(elements.wrap),
-            static_cast<std::int32_t>(elements.limit), static_cast<std::int32_t>(elements.operand_stride)};
+            static_cast<std::int32_t>(elements.limit), static_cast<std::int32_t>(elements.operand_stride),
+            elements.type == DType::kU32};
   return true;
+}
+
+// Indices of other types, as those that PickWords takes: in its range, and dense.
+template <typename T, typename I>
+void PickConverted(const WindowRows::Elements& elements, WordPicks picks, std::int64_t begin,
+                   std::int64_t end, const T* operand, T* out) {
+  std::int32_t index[kBlockRows];
+  picks.index = index;
+  const I* from = static_cast<const I*>(elements.index);
+  const std::int64_t limit = elements.limit, wrap = elements.wrap;
+  for (std::int64_t r = begin; r < end; r += kBlockRows) {
+    const std::int64_t n = std::min(kBlockRows, end - r);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto v = static_cast<std::int64_t>(from[r + i]);
+      index[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(v < 0 ? v + wrap : v, 0, limit));
+    }
+    (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, n, sizeof(T), operand + elements.base,
+                                                        out + r);
+  }
 }
 
 template <typename T>
@@ -60,12 +80,17 @@ void PickRun(const WindowRows::Elements& elements, std::int64_t begin, std::int6
              T* out) {
   WordPicks picks;
   if (sizeof(T) <= 8 && AreWords(elements, &picks)) {
+    if (elements.type != DType::kS32 && elements.type != DType::kU32) {
+      return WindowRows::Elements::WithIndex(elements.type, [&](auto zero) {
+        PickConverted<T, decltype(zero)>(elements, picks, begin, end, operand, out);
+      });
+    }
     picks.index += begin;
     return (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, end - begin, sizeof(T),
                                                                operand + elements.base, out + begin);
   }
-  return elements.type == DType::kS32 ? PickElements<T, std::int32_t>(elements, begin, end, operand, out)
-                                      : PickElements<T, std::int64_t>(elements, begin, end, operand, out);
+  WindowRows::Elements::WithIndex(
+      elements.type, [&](auto zero) { PickElements<T, decltype(zero)>(elements, begin, end, operand, out); });
 }
 
 template <typename T>

@@ -112,11 +112,8 @@ bool GatherInner(HostContext& context, const WindowRows& rows, const WindowRows:
 
   const Scratch::Mark mark = context.scratch.Save();
   auto* const places = context.scratch.Allocate<std::int32_t>(static_cast<std::size_t>(n));
-  if (elements.type == DType::kS32) {
-    FillPlaces<std::int32_t>(elements, n, places);
-  } else {
-    FillPlaces<std::int64_t>(elements, n, places);
-  }
+  WindowRows::Elements::WithIndex(elements.type,
+                                  [&](auto zero) { FillPlaces<decltype(zero)>(elements, n, places); });
   const auto [least, largest] = std::minmax_element(places, places + n);
   const auto pick = HasAvx512() ? avx512::PickRows : avx2::PickRows;
   const auto copy = ChooseCopy(block * size);

@@ -157,6 +157,9 @@ void CheckType(DType type) {
     for (int dim = 0; dim < 3; ++dim) {
       CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {0, 1, 2}, {0, 1, 2});
       CheckTake<T, std::int64_t>(type, DType::kS64, shape, dim, n, {0, 1, 2}, {0, 1, 2});
+      CheckTake<T, std::uint32_t>(type, DType::kU32, shape, dim, n, {0, 1, 2}, {0, 1, 2});
+      CheckTake<T, std::uint8_t>(type, DType::kU8, shape, dim, n, {0, 1, 2}, {0, 1, 2});
+      CheckTake<T, std::int16_t>(type, DType::kS16, shape, dim, n, {0, 1, 2}, {0, 1, 2});
       CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {2, 0, 1}, {0, 1, 2});
       CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {0, 1, 2}, {2, 1, 0});
       CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {1, 2, 0}, {1, 2, 0});

@@ -8,10 +8,11 @@
 namespace ipu_model {
 
 // The source of element i is clamp(index[i] + (index[i] < 0 ? wrap : 0), 0, limit) * stride. `wrap`, `limit`
-// and limit * |stride| fit into 32 bits.
+// and limit * |stride| fit into 32 bits. If `is_unsigned`, the indices have no sign.
 struct WordPicks {
   const std::int32_t* index;
   std::int32_t wrap, limit, stride;
+  bool is_unsigned = false;
 };
 
 // out[i] = from[source of i] for i < n, for elements of `size` bytes: 1, 2, 4 or 8.

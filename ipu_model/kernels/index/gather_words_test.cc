@@ -33,14 +33,16 @@ void CheckPicks(Pick pick) {
           index[0] = std::numeric_limits<std::int32_t>::min();
           index[static_cast<std::size_t>(n / 2)] = std::numeric_limits<std::int32_t>::max();
           std::vector<T> out(static_cast<std::size_t>(n + 1), T{42});
-          pick({index.data(), wrap, limit, stride}, n, sizeof(T), first, out.data());
-          for (std::int64_t i = 0; i < n; ++i) {
-            std::int64_t v = index[static_cast<std::size_t>(i)];
-            v += v < 0 ? wrap : 0;
-            v = std::clamp<std::int64_t>(v, 0, limit);
-            CHECK_EQ(out[static_cast<std::size_t>(i)], first[v * stride]);
+          for (const bool is_unsigned : {false, true}) {
+            pick({index.data(), wrap, limit, stride, is_unsigned}, n, sizeof(T), first, out.data());
+            for (std::int64_t i = 0; i < n; ++i) {
+              std::int64_t v = index[static_cast<std::size_t>(i)];
+              v = is_unsigned ? static_cast<std::uint32_t>(v) : v + (v < 0 ? wrap : 0);
+              v = std::clamp<std::int64_t>(v, 0, limit);
+              CHECK_EQ(out[static_cast<std::size_t>(i)], first[v * stride]);
+            }
+            CHECK_EQ(out[static_cast<std::size_t>(n)], T{42});
           }
-          CHECK_EQ(out[static_cast<std::size_t>(n)], T{42});
         }
       }
     }

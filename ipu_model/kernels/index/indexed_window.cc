@@ -184,7 +184,7 @@ std::int64_t WindowRows::ElementRun(std::int64_t begin, std::int64_t end, Elemen
 }
 
 bool WindowRows::FindElements(std::int64_t begin, Elements* elements) const {
-  if (placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64)) return false;
+  if (placement_.clipped || !Elements::Supports(indices_.type)) return false;
   const Batch inner = batches_ > 0 ? batch_[batches_ - 1] : Batch{1, 0, 0, 0};
   int indexed = -1;
   for (int d = 0; d < window_.operand_rank; ++d) {

@@ -68,6 +68,35 @@ class WindowRows {
     const void* index;
     std::int64_t index_stride, wrap, limit, base, operand_stride, windows_step;
 
+    // The index types: those of whole bytes whose values fit into 64 bits with a sign.
+    static bool Supports(DType index_type) {
+      bool supported = false;
+      WithIndex(index_type, [&](auto) { supported = true; });
+      return supported;
+    }
+    // Calls f with a zero of the C++ type of the indices.
+    template <typename F>
+    static void WithIndex(DType index_type, F&& f) {
+      switch (index_type) {
+        case DType::kS8:
+          return f(std::int8_t{});
+        case DType::kS16:
+          return f(std::int16_t{});
+        case DType::kS32:
+          return f(std::int32_t{});
+        case DType::kS64:
+          return f(std::int64_t{});
+        case DType::kU8:
+          return f(std::uint8_t{});
+        case DType::kU16:
+          return f(std::uint16_t{});
+        case DType::kU32:
+          return f(std::uint32_t{});
+        default:
+          return;
+      }
+    }
+
     // Calls f(row, operand offset) for the rows [begin, end). Clamps the indices, or leaves out those that
     // are outside.
     template <typename I, bool kClamp, typename F>
@@ -86,7 +115,7 @@ class WindowRows {
       }
     }
   };
-  // Returns false if the rows have another form, or if the index type is neither s32 nor s64.
+  // Returns false if the rows have another form or index type.
   bool AreElements(Elements* elements) const;
   // The same for windows of any size of which one index gives the place; those of different indices do not
   // overlap. Offsets are those of the first element.

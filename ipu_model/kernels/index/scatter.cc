@@ -34,12 +34,17 @@ Loops ChooseLoops() {
   return {avx2::CombineWindows, avx2::CombineElements, avx2::CombineSelected};
 }
 
+// The index types that the loops over elements have.
+bool AreWide(DType index_type) {
+  return index_type == DType::kS32 || index_type == DType::kS64 || index_type == DType::kU32;
+}
+
 // Combines the rows [begin, end) on one thread.
 void CombineRows(Combine combine, const WindowRows& rows, const WindowRows::Loop& loop, std::int64_t begin,
                  std::int64_t end, const HostTensor& update, const void* updates, void* out) {
   const Loops loops = ChooseLoops();
   WindowRows::Elements elements;
-  if (loop.rank == 0 && rows.AreElements(&elements)) {
+  if (loop.rank == 0 && rows.AreElements(&elements) && AreWide(elements.type)) {
     return loops.elements(combine, update.type, elements, begin, end, updates, out);
   }
   std::int64_t to[kBlockRows], from[kBlockRows];

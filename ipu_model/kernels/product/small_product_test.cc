@@ -107,6 +107,38 @@ TEST(FewTermsAreAddedInOrder) {
   }
 }
 
+// Products of so few elements are steps for machine code.
+TEST(TinyProductsAreAddedInOrder) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  int bound = 0;
+  for (int round = 0; round < 400; ++round) {
+    const auto up_to = [&random](std::uint32_t n) { return static_cast<std::int64_t>(1 + random() % n); };
+    const std::int64_t groups = up_to(2), m = up_to(5), n = up_to(9), k = up_to(3);
+    if (groups * m * n * k > 16) continue;
+    Matrices a(DType::kF32, groups, m, k, random() % 2 == 0), b(DType::kF32, groups, k, n, random() % 2 == 0),
+        c(DType::kF32, groups, m, n, random() % 2 == 0, up_to(2));
+    for (Matrices* x : {&a, &b})
+      for (std::size_t i = 0; i < x->bytes.size() / sizeof(float); ++i)
+        x->tensor.as<float>()[i] = normal(random);
+    const auto at = [](const HostTensor& t, std::int64_t g, std::int64_t i, std::int64_t j) -> float& {
+      return t.as<float>()[g * t.strides[0] + i * t.strides[1] + j * t.strides[2]];
+    };
+    bound += CheckBound(
+        {a.tensor, b.tensor}, {c.tensor},
+        [&] {
+          for (std::int64_t i = 0; i < groups * m * n; ++i) {
+            float sum = 0;
+            for (std::int64_t j = 0; j < k; ++j)
+              sum = std::fma(at(a.tensor, i / n / m, i / n % m, j), at(b.tensor, i / n / m, j, i % n), sum);
+            at(c.tensor, i / n / m, i / n % m, i % n) = sum;
+          }
+        },
+        [](const auto& in, const auto& out) { return BindSmallProduct(in[0], in[1], out[0]); });
+  }
+  CHECK(bound > 100);
+}
+
 TEST(TypesGroupsAndStrides) {
   const DType types[] = {DType::kF32, DType::kF16, DType::kBF16};
   for (const std::int64_t m : {1, 3}) {
