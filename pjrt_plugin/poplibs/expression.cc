@@ -305,11 +305,21 @@ class Mapper {
         nodes[largest] = 1;
       }
       nodes[reg] = size();
-      if (reads[reg] > 1 && nodes[reg] >= kWorthATensor) {
+      if ((reads[reg] > 1 && nodes[reg] >= kWorthATensor) || ReadsAliases(i)) {
         own_tensor_[reg] = true;
         nodes[reg] = 1;
       }
     }
+  }
+
+  // Whether an operand is a broadcast. popops makes no codelet of an expression that reads one: each of its
+  // operations becomes a compute set. Alone it leaves the others to a codelet.
+  bool ReadsAliases(const Instruction& i) const {
+    for (std::size_t n = 0; n < hlo::OperandsOf(i.op); ++n) {
+      const auto tensor = values_.find(i.operand[n]);
+      if (tensor != values_.end() && tensor->second.containsAliases()) return true;
+    }
+    return false;
   }
 
   void ComputeTensorsBelow(unsigned reg) {

@@ -373,5 +373,13 @@ def test_steps_of_poplibs_have_their_line_and_codelet():
             assert row["line"] is not None and row["scope"].startswith("jit("), row
 
 
+@needs_poplibs
+def test_a_broadcast_leaves_the_rest_of_its_group_to_one_codelet():
+    args = floats(32, 64), floats(64)
+    found = jax_ipu.report(lambda x, b: jnp.maximum(x + b, 0) * 2, *args, compiler_options={"ipu_poplibs": FOLDER})
+    codelets = [codelet for row in found.as_dict()["operations"] for codelet in row["codelets"]]
+    assert any(codelet.startswith("popops::map::") for codelet in codelets), codelets
+
+
 def test_without_poplibs_reports_say_nothing_of_libraries():
     assert jax_ipu.report(jnp.tanh, np.ones(4, np.float32)).as_dict()["libraries"] is None
