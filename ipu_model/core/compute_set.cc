@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "core/graph_impl.h"
 #include "core/stretches.h"
@@ -145,6 +146,36 @@ class TileCycles {
   std::map<unsigned, Workers> tiles_;
 };
 
+// A constant that is read as a whole, by the vertices of one tile, lies there: no exchange has to bring it.
+// Libraries make lists of work for vertices so, and map them all to tile 0.
+class ConstantReaders {
+ public:
+  void Add(const GraphImpl& graph, const std::vector<Range>& ranges, unsigned tile) {
+    for (const Range& r : ranges) {
+      const Variable& variable = graph.variables[r.variable];
+      if (variable.constant == nullptr || variable.mapping.empty()) continue;
+      Reader& reader = readers_.try_emplace(r.variable, Reader{tile, true, false}).first->second;
+      reader.alone = reader.alone && reader.tile == tile;
+      reader.whole = reader.whole || (r.begin == 0 && r.end == variable.num_elements);
+    }
+  }
+
+  void MoveConstants(GraphImpl* graph) const {
+    for (const auto& [id, reader] : readers_) {
+      if (!reader.alone || !reader.whole) continue;
+      Variable& variable = graph->variables[id];
+      variable.mapping = Mapping(std::vector<MappedInterval>{{0, variable.num_elements, reader.tile}});
+    }
+  }
+
+ private:
+  struct Reader {
+    unsigned tile;
+    bool alone, whole;
+  };
+  std::unordered_map<VariableId, Reader> readers_;
+};
+
 // The numbers of a tensor of constants; throws std::out_of_range for one that has variables.
 std::vector<double> ConstantNumbers(const Tensor& tensor) {
   std::vector<double> numbers;
@@ -273,6 +304,7 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
         Mapping(std::vector<MappedInterval>{{0, constant.num_elements, *set.vertices[vertex].tile}});
   }
 
+  ConstantReaders readers;
   // The elements of every edge, then the operands that hold them.
   std::vector<std::vector<Range>> ranges, metadata;
   Operands inputs, outputs;
@@ -297,7 +329,10 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
           metadata.push_back(RangesOf(edges[e].getMetadata()));
           inputs.Add(metadata.back());
         }
-        if ((field.direction & codelet::kRead) != 0) inputs.Add(ranges.back());
+        if ((field.direction & codelet::kRead) != 0) {
+          inputs.Add(ranges.back());
+          readers.Add(*graph, ranges.back(), *vertex.tile);
+        }
         if ((field.direction & codelet::kWrite) == 0) continue;
         outputs.Add(ranges.back());
         for (const Range& s : ranges.back()) {
@@ -309,6 +344,7 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
       }
     }
   }
+  readers.MoveConstants(graph);
   ResolvedComputeSet resolved;
   resolved.inputs = inputs.Merge();
   resolved.outputs = outputs.Merge();

@@ -374,6 +374,35 @@ TEST(half_and_alignment) {
   });
 }
 
+// What the vertices of one tile alone read lies there: the first constant moves, the others are exchanged.
+TEST(constants_lie_with_their_readers) {
+  Graph graph = NewGraph();
+  const Tensor out = graph.addVariable(poplar::FLOAT, {8}, "out");
+  graph.setTileMapping(out, 2);
+  const std::vector<float> values = {1, 2};
+  std::vector<Tensor> constants;
+  for (int i = 0; i < 3; ++i) constants.push_back(graph.addConstant<float>(poplar::FLOAT, {2}, values));
+  const ComputeSet cs = graph.addComputeSet("scale");
+  const auto add = [&](const Tensor& in, std::size_t at, unsigned tile) {
+    graph.setTileMapping(
+        graph.addVertex(cs, "Scale", {{"in", in}, {"out", out.slice(at, at + in.numElements())}}), tile);
+  };
+  for (const Tensor& c : constants) graph.setTileMapping(c, 0);
+  add(constants[0], 0, 2);
+  add(constants[1], 2, 2);
+  add(constants[1], 4, 3);
+  add(constants[2].slice(0, 1), 6, 2);
+  graph.createHostRead("out", out);
+  InBoth(graph, Sequence({Execute(cs)}), [](poplar::Engine* engine) {
+    engine->run();
+    const std::vector<float> y = Read<float>(engine, "out", 8);
+    CHECK(std::vector<float>(y.begin(), y.begin() + 7) == (std::vector<float>{2, 4, 2, 4, 2, 4, 2}));
+  });
+  CHECK_EQ(graph.getTileMapping(constants[0])[2].size(), 1u);
+  CHECK_EQ(graph.getTileMapping(constants[1])[0].size(), 1u);
+  CHECK_EQ(graph.getTileMapping(constants[2])[0].size(), 1u);
+}
+
 // A loop around compute sets whose edges change places in memory: streams that move.
 TEST(inside_programs) {
   Graph graph = NewGraph();

@@ -225,15 +225,6 @@ Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shap
   return type.isVariant() ? tensor.withType(type, {}) : tensor;
 }
 
-Tensor Graph::addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, std::uint16_t value,
-                              const DebugContext& debugContext) {
-  const Shape sizes(shape.begin(), shape.end());
-  const std::vector<std::uint16_t> values(
-      static_cast<std::size_t>(ipu_model::CheckedElements(type.id(), sizes, debugContext.getPathName())),
-      value);
-  return addConstantHalf(type, shape, values.data(), debugContext);
-}
-
 Tensor Graph::addConstantHalf(const Type& type, const std::vector<std::size_t>& shape,
                               const std::uint16_t* values, const DebugContext& debugContext) {
   if (type != HALF) throw poplar_error("Graph::addConstantHalf: the type is HALF, not " + type.toString());

@@ -22,6 +22,10 @@ void MapElements(GraphImpl* graph, const poplar::Tensor& tensor,
   View view;
   if (tensor.asView(&view)) {
     Variable& variable = graph->variables[view.variable];
+    if (variable.num_elements == 1) {  // of a broadcast, which may have very many aliases of it
+      variable.mapping = Mapping(std::vector<MappedInterval>{{0, 1, intervals.front().tile}});
+      return;
+    }
     if (IsWholeVariable(view, variable.num_elements) &&
         (variable.mapping.empty() || Mapping(intervals).Complete(variable.num_elements))) {
       variable.mapping = Mapping(intervals);

@@ -52,6 +52,13 @@ std::size_t MaxSize(VectorLayout layout, const ipu_model::TargetModel& target) {
   }
 }
 
+// Each element of the result is an alias of the one of the scalar.
+Tensor Broadcast(const Tensor& scalar, const std::vector<std::size_t>& shape) {
+  Tensor result = scalar.reshape(std::vector<std::size_t>(shape.size(), 1));
+  for (unsigned d = 0; d < shape.size(); ++d) result = result.broadcast(static_cast<unsigned>(shape[d]), d);
+  return result;
+}
+
 }  // namespace
 
 Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
@@ -65,6 +72,27 @@ Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shap
         ipu_model::NumberOfBytes(static_cast<const char*>(values) + i * traits.size, TypeOf(traits)));
   }
   return addConstantNumbers(type, shape, numbers, debugContext);
+}
+
+Tensor Graph::addConstantNumbers(const Type& type, const std::vector<std::size_t>& shape,
+                                 const std::vector<Number>& values, const DebugContext& debugContext) {
+  std::size_t elements = 1;
+  for (const std::size_t d : shape) elements *= d;
+  if (values.size() != elements && values.size() != 1) {
+    throw poplar_error("addConstant: '" + debugContext.getPathName() + "' of " + std::to_string(elements) +
+                       " elements is given " + std::to_string(values.size()) + " values");
+  }
+  std::string bytes;
+  for (const Number& n : values) bytes += ipu_model::BytesOfNumber(n, type.id(), "addConstant");
+  const bool is_broadcast = values.size() < elements;
+  const Tensor made = addConstant(type, is_broadcast ? std::vector<std::size_t>() : shape,
+                                  static_cast<const void*>(bytes.data()), debugContext);
+  return is_broadcast ? Broadcast(made, shape) : made;
+}
+
+Tensor Graph::addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, std::uint16_t value,
+                              const DebugContext& debugContext) {
+  return Broadcast(addConstantHalf(type, {}, &value, debugContext), shape);
 }
 
 Tensor Graph::addQuarterConstant(const Type& type, const Tensor& metadata,

@@ -303,22 +303,4 @@ void Graph::registerPerfEstimator(const std::string& vertexType, PerfEstimateFun
   impl_->perf_estimators[type->name] = std::move(estimator);
 }
 
-Tensor Graph::addConstantNumbers(const Type& type, const std::vector<std::size_t>& shape,
-                                 const std::vector<Number>& values, const DebugContext& debugContext) {
-  std::size_t elements = 1;
-  for (const std::size_t d : shape) elements *= d;
-  if (values.size() != elements && values.size() != 1) {
-    throw poplar_error("addConstant: '" + debugContext.getPathName() + "' of " + std::to_string(elements) +
-                       " elements is given " + std::to_string(values.size()) + " values");
-  }
-  std::string bytes;
-  for (const Number& n : values) bytes += ipu_model::BytesOfNumber(n, type.id(), "addConstant");
-  if (values.size() == 1) {
-    const std::string one = bytes;
-    bytes.clear();
-    for (std::size_t i = 0; i < elements; ++i) bytes += one;
-  }
-  return addConstant(type, shape, static_cast<const void*>(bytes.data()), debugContext);
-}
-
 }  // namespace poplar

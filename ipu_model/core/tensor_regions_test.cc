@@ -213,6 +213,23 @@ TEST(ConstantsAndBroadcasts) {
   CHECK(graph.addConstant(poplar::UNSIGNED_SHORT, {2}, sizes)[1].getConstantValue(&second) && second == 700);
 }
 
+// One value is stored once, however many elements have it.
+TEST(ConstantsOfOneValue) {
+  Graph graph = NewGraph();
+  const Tensor c = graph.addConstant(poplar::FLOAT, {3, 1, 4}, 2.5f);
+  CHECK(c.shape() == (std::vector<std::size_t>{3, 1, 4}) && c.containsAliases());
+  float value = 0;
+  CHECK(c[2][0][3].getConstantValue(&value) && value == 2.5f);
+  graph.setTileMapping(c, {{{2, 5}}, {{0, 2}, {5, 12}}});
+  const Graph::TileToTensorMapping mapping = graph.getTileMapping(c);
+  CHECK(mapping[1].size() == 1 && mapping[1][0].size() == 12);
+  for (const auto& region : c.getVarRegions()) CHECK(region.interval.end() == 1);
+  const Tensor half = graph.addConstantHalf(poplar::HALF, {5}, std::uint16_t{0x3c00});
+  CHECK(half.containsAliases() && half[4].getConstantValue(&value) && value == 1);
+  CHECK(graph.addConstant(poplar::FLOAT, {3, 0}, 1.0f).numElements() == 0);
+  CHECK(!graph.addConstant(poplar::FLOAT, {1, 1}, 1.0f).containsAliases());
+}
+
 TEST(QuarterMetadata) {
   using poplar::QuarterMetadata;
   for (const auto format : {QuarterMetadata::Format::F143, QuarterMetadata::Format::F152}) {

@@ -147,7 +147,8 @@ def _next_attempt(
         if frugal is None or (outline_only and frugal.outline == settings.outline):
             continue
         proportion = frugal.available_memory_proportion / settings.available_memory_proportion
-        if proportion < 1 and need.total - need.working * (1 - proportion) > need.limit:
+        # PopLibs' temporaries are variables: what less memory saves of them is not known.
+        if proportion < 1 and not settings.poplibs and need.total - need.working * (1 - proportion) > need.limit:
             continue
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))

@@ -216,13 +216,13 @@ class Program {
     return 1;
   }
 
-  // Whether a 32-bit constant is below the limit, as a number without sign, and not 0.
-  bool IsConstantBelow(unsigned reg, std::uint32_t limit) const {
+  // The bits of a 32-bit constant; nothing if the register is no constant.
+  std::optional<std::uint32_t> BitsOf(unsigned reg) const {
     const hlo::ScalarConstant* const constant = ConstantOf(reg);
-    if (constant == nullptr) return false;
-    std::uint32_t value;
-    std::memcpy(&value, constant->bytes, sizeof value);
-    return value != 0 && value < limit;
+    if (constant == nullptr) return std::nullopt;
+    std::uint32_t bits;
+    std::memcpy(&bits, constant->bytes, sizeof bits);
+    return bits;
   }
 
  private:
@@ -305,11 +305,21 @@ class Mapper {
         nodes[largest] = 1;
       }
       nodes[reg] = size();
-      if (reads[reg] > 1 && nodes[reg] >= kWorthATensor) {
+      if ((reads[reg] > 1 && nodes[reg] >= kWorthATensor) || ReadsAliases(i)) {
         own_tensor_[reg] = true;
         nodes[reg] = 1;
       }
     }
+  }
+
+  // Whether an operand is a broadcast. popops makes no codelet of an expression that reads one: each of its
+  // operations becomes a compute set. Alone it leaves the others to a codelet.
+  bool ReadsAliases(const Instruction& i) const {
+    for (std::size_t n = 0; n < hlo::OperandsOf(i.op); ++n) {
+      const auto tensor = values_.find(i.operand[n]);
+      if (tensor != values_.end() && tensor->second.containsAliases()) return true;
+    }
+    return false;
   }
 
   void ComputeTensorsBelow(unsigned reg) {
@@ -415,7 +425,14 @@ class Mapper {
     const bool is_quotient = i.op == ScalarOp::kDivide;
     const DType type = i.operand_type;
     const Any x = Tree(i.operand[0]), y = Tree(i.operand[1]);
-    if (program_.IsConstantBelow(i.operand[1], 0x80000000u)) return pe::BinaryOp(operation, x, y);
+    // popops finds no type for a comparison of two constants.
+    if (const auto divisor = program_.BitsOf(i.operand[1])) {
+      const bool is_minus_one = type == DType::kS32 && *divisor == 0xffffffffu;
+      if (*divisor != 0 && !is_minus_one) return pe::BinaryOp(operation, x, y);
+      if (is_minus_one && is_quotient) return pe::Sub(Whole(type, 0), x);
+      if (is_minus_one) return pe::BitwiseAnd(x, Whole(type, 0));
+      return pe::BitwiseOr(x, Whole(type, is_quotient ? -1 : 0));
+    }
     Any by_one = pe::Equal(y, Whole(type, 0));
     if (type == DType::kS32) by_one = pe::Or(by_one, pe::Equal(y, Whole(type, -1)));
     Any result = pe::BinaryOp(operation, x, pe::Select(Whole(type, 1), y, by_one));
@@ -429,8 +446,12 @@ class Mapper {
     const BinaryOpType operation = Binary(i.op).value();
     const DType type = i.operand_type;
     const Any x = Tree(i.operand[0]), bits = Tree(i.operand[1]);
-    if (program_.IsConstantBelow(i.operand[1], 32)) return pe::BinaryOp(operation, x, bits);
     const Any last = Whole(type, 31);
+    if (const auto constant = program_.BitsOf(i.operand[1])) {
+      if (*constant < 32) return pe::BinaryOp(operation, x, bits);
+      if (i.op == ScalarOp::kShiftRightArithmetic) return pe::BinaryOp(operation, x, last);
+      return pe::BitwiseAnd(x, Whole(type, 0));
+    }
     Any is_defined = pe::Lte(bits, last);
     if (type == DType::kS32) is_defined = pe::And(is_defined, pe::Gte(bits, Whole(type, 0)));
     if (i.op == ScalarOp::kShiftRightArithmetic)
@@ -477,6 +498,8 @@ class Mapper {
       default:
         break;
     }
+    if (i.op == ScalarOp::kNegate && i.operand_type == DType::kU32)
+      return pe::Sub(Whole(DType::kU32, 0), operand(0));  // popops has no negation without sign
     if (const auto unary = Unary(i.op)) return pe::UnaryOp(*unary, operand(0));
     if (DividesIntegers(i)) return DivideIntegers(i);
     if (IsShift(i.op)) return Shift(i);

@@ -166,9 +166,16 @@ PROGRAMS = {
     ),
     "division and shifts of integers by constants": (
         lambda n: [
-            (lax.div(n, c), lax.rem(n, c), n << c, n >> c) for c in map(np.int32, (0, 3, -1, -5, 31, 32, -(2**31)))
+            (lax.div(m, c), lax.rem(m, c), m << c, m >> c, lax.shift_right_logical(m, c))
+            for m in (n, n.view(np.uint32))
+            for c in (m.dtype.type(c % 2**32 if m.dtype == np.uint32 else c) for c in (0, 3, -1, -5, 31, 32, -(2**31)))
         ],
         (WHOLE,),
+        {"ipu.map": 1},
+    ),
+    "constants": (
+        lambda x, u: (jnp.where(x > 0, 1.0, 2.0), jnp.where(u > 3, 7, -1), -u, jnp.where(x > 0, True, x < -1)),
+        (SPECIAL, WHOLE.view(np.uint32)),
         {"ipu.map": 1},
     ),
     "counting": (
@@ -323,6 +330,7 @@ def test_values_are_those_of_the_cpu(name):
     counts = {}
     for row in libraries:
         assert row["library"] == "PopLibs" or row["reason"], row
+        assert not str(row["reason"]).startswith("PopLibs: "), row  # an error of its
         if row["library"] == "PopLibs":
             counts[row["op"]] = counts.get(row["op"], 0) + row["count"]
     for op, count in taken.items():
@@ -363,6 +371,14 @@ def test_steps_of_poplibs_have_their_line_and_codelet():
     for row in report["operations"]:
         if row["kind"] == "poplar::execute":
             assert row["line"] is not None and row["scope"].startswith("jit("), row
+
+
+@needs_poplibs
+def test_a_broadcast_leaves_the_rest_of_its_group_to_one_codelet():
+    args = floats(32, 64), floats(64)
+    found = jax_ipu.report(lambda x, b: jnp.maximum(x + b, 0) * 2, *args, compiler_options={"ipu_poplibs": FOLDER})
+    codelets = [codelet for row in found.as_dict()["operations"] for codelet in row["codelets"]]
+    assert any(codelet.startswith("popops::map::") for codelet in codelets), codelets
 
 
 def test_without_poplibs_reports_say_nothing_of_libraries():
