@@ -61,6 +61,9 @@ def cpu_jit(function):
 
 # A reference runs once: unoptimised code takes two thirds of the time to compile.
 _QUICK = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
+# XLA's earlier loops, which jax 0.10 still has, take half of that again; they are wrong for narrow types.
+_QUICKER = {**_QUICK, "xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else _QUICK
+_WIDE = frozenset(("bool", "int32", "uint32", "int64", "uint64", "float32", "float64"))
 # Programs for the CPU, by text, arguments and XLA's options: each mode makes the same one, often of a new function.
 _cpu_executables: collections.OrderedDict[tuple, jax.stages.Compiled] = collections.OrderedDict()
 
@@ -88,7 +91,8 @@ def on_cpu(function, args):
     """
     lowered = cpu_jit(function).lower(*args)
     if _are_finite(jax.tree.leaves(args)):
-        results = _compiled(lowered, args, _QUICK)(*args)
+        types = {np.result_type(x).name for x in jax.tree.leaves((args, lowered.out_info))}
+        results = _compiled(lowered, args, _QUICKER if types <= _WIDE else _QUICK)(*args)
         if _are_finite(jax.tree.leaves(results)):
             return results
     return _compiled(lowered, args, {})(*args)
