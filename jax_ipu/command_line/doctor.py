@@ -212,7 +212,7 @@ def check_cache() -> Iterator[Finding]:
     from jax_ipu.integration.compilation_cache import DAMAGED, STALE, entries
 
     states = [entry.state for entry in entries(Path(folder))]
-    for state, what in ((STALE, "that another release wrote"), (DAMAGED, "with damage, of which JAX warns")):
+    for state, what in ((STALE, "that another release wrote"), (DAMAGED, "with damage, which JAX warns about")):
         if number := states.count(state):
             counted = "1 entry" if number == 1 else f"{number} entries"
             yield Finding(

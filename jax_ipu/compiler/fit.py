@@ -5,8 +5,8 @@ What saves memory costs cycles, so it is done only where the program does not fi
 First arguments that are only read are streamed by every call. Then repeated blocks become functions, cheap values are
 computed again rather than kept, smaller values, top-k of long rows and lookups are computed in parts, and collectives
 are not combined. Then small tensors that are sliced, which would all be on the first tile, get tiles of their own, and
-at next all tensors that are sliced or looked up are spread over all tiles: the few tiles that could slice them without
-an exchange may be full of them. At last products and convolutions get less memory for their temporaries.
+then all tensors that are sliced or looked up are spread over all tiles: the few tiles that could slice them without an
+exchange may be full of them. At last products and convolutions get less memory for their temporaries.
 Where one of these fits, there may be room to keep arguments after all. Attempts share plans, so that one costs little
 where it differs little, and end where none can help.
 """

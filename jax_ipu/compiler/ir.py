@@ -109,6 +109,8 @@ class Op:
         return f"{self.name}({', '.join(map(repr, self.operands))}) -> {results}"
 
 
+# Loops; the last region is the body.
+LOOPS = frozenset(("while", "ipu.repeat"))
 # Ops whose results may share storage with any of their operands.
 VIEWS = frozenset(
     (

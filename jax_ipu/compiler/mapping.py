@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value, body_of, size_in_bytes
+from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, body_of, size_in_bytes
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.pipeline import OptimizedProgram
 from jax_ipu.compiler.program_io import Signature
@@ -20,7 +20,6 @@ from jax_ipu.compiler.types import Shape, num_elements
 
 # Views through which a demand propagates from the result to the operand.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
-_LOOPS = frozenset(("while", "ipu.repeat"))
 # The most bytes of a small argument, and the fewest bytes that the linear mapping puts on a tile.
 _SMALL = 32 * 1024
 _BYTES_ON_TILE = 128
@@ -296,7 +295,7 @@ def _runs(block: Block, times: int) -> Iterator[tuple[Op, int]]:
     """Each op of the block, and of the regions inside, with how often it runs; loops of unknown length run once."""
     for op in block.ops:
         yield op, times
-        for region in op.regions if op.name in _LOOPS or op.name in ("if", "case", "ipu.call") else ():
+        for region in op.regions if op.name in LOOPS or op.name in ("if", "case", "ipu.call") else ():
             yield from _runs(region, times * int(op.attrs.get("count", 1)))
 
 
@@ -348,7 +347,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                     _want(demands, operand, demand.before(op))
         elif name == "ipu.map":
             _share(op, demands, partners)
-        elif name in _LOOPS:
+        elif name in LOOPS:
             body = op.regions[-1]
             for region in op.regions:
                 _visit(region, demands, partners, least)

@@ -28,8 +28,8 @@ nb::object ViewOf(void* data, std::size_t bytes, int access) {
   return nb::steal(PyMemoryView_FromMemory(memory, static_cast<Py_ssize_t>(bytes), access));
 }
 
-// As the last lines of a traceback: the frames above them are those that call the user's function, which are
-// not the user's.
+// As the end of a traceback. The frames that Python has here are those of this package, around the user's
+// call.
 std::string Described(const nb::python_error& error) {
   return std::string(nb::str(nb::handle(error.type()).attr("__name__")).c_str()) + ": " +
          nb::str(error.value()).c_str();

@@ -37,9 +37,10 @@ def test_every_type_is_divided_by_updates(combine, columns):
 
 def test_unique_indices_cost_no_more():
     def cycles(unique):
-        curve = index_cost._scatter(100_000)
-        function = lambda x, i, u: x.at[i].add(u, unique_indices=unique)  # noqa: E731
-        (point,) = index_cost.points(curve._replace(function=function), [100_000])
+        def add(x, i, u):
+            return x.at[i].add(u, unique_indices=unique)
+
+        (point,) = index_cost.points(index_cost._scatter(100_000)._replace(function=add), [100_000])
         return point.cycles
 
     assert cycles(True) <= cycles(False)

@@ -4,7 +4,6 @@ What needs PopLibs runs where JAX_IPU_POPLIBS_TEST_FOLDER is a folder of tools/b
 """
 
 import json
-import os
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +16,7 @@ from jax_ipu import _ipu, compiler, poplibs
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.options import compile_options, serialize_options
 from support.modes import lower
-
-FOLDER = os.environ.get("JAX_IPU_POPLIBS_TEST_FOLDER", "")
-needs_poplibs = pytest.mark.skipif(
-    not FOLDER, reason="JAX_IPU_POPLIBS_TEST_FOLDER is not set to a folder of tools/build_poplibs"
-)
+from support.poplibs import FOLDER, needs_poplibs
 
 
 def compiled(fun, *args, folder=FOLDER):

@@ -4,7 +4,6 @@ They run where JAX_IPU_POPLIBS_TEST_FOLDER is a folder of tools/build_poplibs, w
 """
 
 import importlib
-import os
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import pytest
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.options import serialize_options
 from support.modes import cpu_jit
+from support.poplibs import FOLDER, needs_poplibs
 
-FOLDER = os.environ.get("JAX_IPU_POPLIBS_TEST_FOLDER", "")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "mnist"
 
 
@@ -29,7 +28,7 @@ def cnn(example):
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not FOLDER, reason="JAX_IPU_POPLIBS_TEST_FOLDER is not set to a folder of tools/build_poplibs")
+@needs_poplibs
 @pytest.mark.parametrize("tiles", [64, 1472])
 @pytest.mark.parametrize(("name", "parts"), [("mnist_classifier", classifier), ("mnist_cnn", cnn)])
 def test_a_step_has_the_values_of_the_cpu(name, parts, tiles, monkeypatch):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from jax_ipu.compiler.ir import VIEWS, Block, Op, Value, clone_ops
+from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Op, Value, clone_ops
 
 BRANCHES = frozenset(("if", "case"))
 UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
-LOOPS = frozenset(("while", "ipu.repeat"))
 
 # What a branch may do with the value that it returns, the cheapest first: it changes parts of it, or computes all anew.
 _CHANGED, _MADE = 2, 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
+from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, has_effect
 
 
 def run(module: Module) -> None:
@@ -18,7 +18,7 @@ def run_block(block: Block) -> None:
             op.drop()
             continue
         if op.regions:
-            if op.name in ("while", "ipu.repeat"):
+            if op.name in LOOPS:
                 _drop_dead_state(op)
             for region in op.regions:
                 run_block(region)

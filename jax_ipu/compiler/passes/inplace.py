@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
+from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value
 from jax_ipu.compiler.passes import branch_state
-from jax_ipu.compiler.passes.branch_state import BRANCHES, LOOPS, UPDATES
+from jax_ipu.compiler.passes.branch_state import BRANCHES, UPDATES
 from jax_ipu.compiler.tile_calls import ATTRIBUTE, VertexCall
 from jax_ipu.compiler.types import num_elements
 

@@ -6,10 +6,9 @@ Values that are large stay: they would take memory for the whole loop.
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import is_elementwise
-from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.types import num_elements
 
-_LOOPS = frozenset(("while", "ipu.repeat"))
 # What costs nothing where it is.
 _FREE = frozenset(("constant", "reshape", "transpose", "broadcast_in_dim", "slice", "reverse"))
 _COMPUTED = frozenset(("iota", "concatenate", "pad"))
@@ -27,7 +26,7 @@ def _run_block(block: Block) -> None:
     for op in block.ops:
         for region in op.regions:
             _run_block(region)
-        if op.name in _LOOPS:
+        if op.name in LOOPS:
             ops += _invariants(op.regions[-1])
         ops.append(op)
     block.ops = ops

@@ -7,10 +7,9 @@ padded array is the state: its border never changes, and the new state is copied
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
-from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
+from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value
 from jax_ipu.compiler.types import num_elements
 
-_LOOPS = frozenset(("while", "ipu.repeat"))
 # Ops that read a view as well as a whole variable. Others, such as products, demand a mapping of the state.
 _READERS = frozenset(("slice", "reduce", "return", "ipu.update_slice", "dynamic_update_slice"))
 
@@ -26,7 +25,7 @@ def _run_block(block: Block) -> None:
         for region in op.regions:
             _run_block(region)
         after: list[Op] = []
-        if op.name in _LOOPS:
+        if op.name in LOOPS:
             for position in range(len(op.results)):
                 pads = _pads(op.regions[-1], position)
                 if pads:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value, size_in_bytes
 
 # Ops that wait for a value to be freed are looked at again when it has at most this many uses left.
 _FEW_USES = 2
@@ -39,7 +39,7 @@ def run(module: Module, aliases: dict[int, int], host_results: Sequence[bool] = 
 
 def _run_block(block: Block, destinations: dict[int, Value], leaving: Set[Value] = frozenset()) -> None:
     for op in block.ops:
-        if op.name in ("while", "ipu.repeat"):
+        if op.name in LOOPS:
             body = op.regions[-1]
             _run_block(body, dict(enumerate(body.args)))
         elif op.name in ("if", "case", "ipu.call"):
