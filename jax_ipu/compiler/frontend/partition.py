@@ -19,7 +19,7 @@ from jaxlib.mlir import ir as mlir
 from jaxlib.mlir.dialects import stablehlo
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.frontend import batch_loops, inline_calls, partition_end
+from jax_ipu.compiler.frontend import batch_loops, batched_ops, inline_calls, partition_end, window_gradients
 from jax_ipu.compiler.frontend.attributes import signature_attributes
 from jax_ipu.compiler.frontend.depth import nested_ops
 from jax_ipu.compiler.frontend.legalize import legalize_module
@@ -92,6 +92,8 @@ def partition_module(
         with program.context:
             inline_calls.run(program)
     program = _without_one_way_ops(program)
+    window_gradients.widen(program)
+    batched_ops.hide(program)
     _number_channels(program)
     text = partition_end.text_with_end(program)
     # XLA ends the process for element types of six bits; element_type raises the error.
@@ -216,6 +218,8 @@ def to_stablehlo(hlo: bytes) -> mlir.Module:
     partition_end.remove(module)
     inline_calls.run(module)
     batch_loops.separate(module)
+    window_gradients.narrow(module)
+    batched_ops.show(module)
     return module
 
 
