@@ -97,9 +97,7 @@ def _rule(op: Any, batch: int) -> str:
     dims = ", ".join(f"{letter}={sizes[letter]}" for letter in sorted(sizes))
     target = ", ".join(f"[{', '.join(second)}]" for _ in results)
     whole = ", ".join(sorted({*first[batch:], *second[batch:]}))
-    return (
-        f"#sdy.op_sharding_rule<([{', '.join(first)}])->({target}) {{{dims}}} need_replication={{{whole}}}, custom>"
-    )
+    return f"#sdy.op_sharding_rule<([{', '.join(first)}])->({target}) {{{dims}}} need_replication={{{whole}}}, custom>"
 
 
 def _replace(op: Any, name: str, attributes: dict[str, Any]) -> None:
