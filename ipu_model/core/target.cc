@@ -104,7 +104,8 @@ unsigned Target::getConvUnitMaxPipelineDepth(const Type& /*partialType*/) const 
 unsigned Target::getConvUnitInputLoadElemsPerCycle(const Type& inputType) const {
   return model_->VectorWidth(inputType.id());
 }
-unsigned Target::getConvUnitCoeffLoadBytesPerCycle() const { return model_->amp_coefficient_bytes; }
+// With 128-bit loads: PopLibs halves it without them (poplinCycleEstimators.cpp, ConvPartial1x1Out).
+unsigned Target::getConvUnitCoeffLoadBytesPerCycle() const { return 2 * model_->amp_coefficient_bytes; }
 
 long double Target::TypeLimit(const Type& type, bool max) {
   const auto of = [max](auto zero) {

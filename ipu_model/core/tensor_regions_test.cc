@@ -396,6 +396,7 @@ TEST(TargetQueries) {
   CHECK(target.getNumConvUnits(poplar::HALF, poplar::HALF) == 16);
   CHECK(target.getNumConvUnits(poplar::FLOAT, poplar::FLOAT) == 16);
   CHECK(target.getNumConvUnits(poplar::FLOAT, poplar::HALF) == 0);
+  CHECK(target.getConvUnitCoeffLoadBytesPerCycle() == 16);            // with 128-bit loads
   CHECK(target.getNumConvUnits(poplar::QUARTER, poplar::HALF) == 0);  // on ipu21 only
   const poplar::Target first = poplar::Target::createIPUTarget(1, 4, "ipu1");
   CHECK(first.getNumConvUnits(poplar::HALF, poplar::FLOAT) == 8);

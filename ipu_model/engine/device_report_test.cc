@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "check.h"
+#include "core/copy.h"
 #include "core/target_model.h"
 #include "engine/checks.h"
 #include "poplar/exceptions.hpp"
@@ -98,6 +99,22 @@ TEST(ATileSendsEachElementOnce) {
   };
   CHECK_EQ(cycles({{0, 2}, {0, 4}, {0, 6}}, 4), 4u);  // the same 16 bytes
   CHECK_EQ(cycles({{0, 2}, {8, 4}}, 8), 16u);         // 2 x 32 bytes
+}
+
+TEST(ATileSendsAnElementOnceThroughAllOperands) {
+  // Tile 0 holds one element, which tiles 2 and 4 each receive through an operand of its own.
+  Builder b(6);
+  const View s = b.Split("s", 1, 1);
+  std::vector<View> z;
+  for (const unsigned tile : {2u, 4u})
+    z.push_back(b.Add("z", {1}, Mapping(std::vector<ipu_model::MappedInterval>{{0, 1, tile}})));
+  auto copy = std::make_unique<ipu_model::Copy>();
+  copy->inputs = {s, s};
+  copy->outputs = z;
+  b.Main({Builder::Do(std::move(copy))});
+  const Report r = Analyse(*b.program);
+  CHECK_EQ(r.exchange_bytes, 8u);
+  CHECK_EQ(r.cycles.exchange, 1u);
 }
 
 TEST(BroadcastElementsAreSentOnce) {

@@ -212,14 +212,23 @@ void ExchangeAnalyser::Send(const Region& region) {
   }
 }
 
-void ExchangeAnalyser::EndSending(HeldCounter* counter, const View& view) {
+void ExchangeAnalyser::EndSending(HeldCounter* counter, const View& view, const Mapping& mapping) {
   const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   CountHeld(counter, view);
+  const Variable& variable = program_.variables.at(view.variable);
+  const bool is_temporary = &mapping != &variable.mapping;
+  const auto others = is_temporary ? unsent_.end() : unsent_.find(view.variable);
+  if (others != unsent_.end() && others->second.empty())
+    others->second = mapping.ElementsPerTile(variable.num_elements, num_tiles_);
   for (const unsigned tile : senders_) {
     auto& elements = sent_of_operand_[tile];
-    const std::int64_t all = held_[tile], alone = std::min(all, elements.first);
+    std::int64_t all = held_[tile];
+    if (others != unsent_.end()) all = std::min(all, others->second[tile]);
+    const std::int64_t alone = std::min(all, elements.first);
+    const std::int64_t to_pairs = std::min(all - alone, elements.second);
+    if (others != unsent_.end()) others->second[tile] -= alone + to_pairs;
     traffic_.sent_alone[tile] += alone * size;
-    traffic_.sent_to_pairs[tile] += std::min(all - alone, elements.second) * size;
+    traffic_.sent_to_pairs[tile] += to_pairs * size;
     elements = {0, 0};
   }
   senders_.clear();
@@ -300,7 +309,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     if (sends) Send(noted);
     if (moves) Move(noted, size, true);
   });
-  if (sends) EndSending(&counter, view);
+  if (sends) EndSending(&counter, view, mapping);
   ForgetRegions();
   ForgetTouched();
   return false;

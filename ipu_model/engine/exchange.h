@@ -77,8 +77,9 @@ unsigned TilesPerGroup(const poplar::Target& target);
 // tile does not hold; vertices of one tile that read the same region share it. Elements that are written on
 // another tile are received by the tile that holds them. Writes are exact if a superstep writes all of a
 // view, otherwise an upper bound. The two tiles of a shared bus receive common data at twice the rate, which
-// takes the buses of the sender and its neighbour. A tile sends each element of an operand once, whoever
-// receives it. Vertices of program::Execute are counted by RowExchange: all of a superstep, exactly.
+// takes the buses of the sender and its neighbour. A tile sends each element once, whoever receives
+// it and through however many operands. Vertices of program::Execute are counted by RowExchange: all of a
+// superstep, exactly.
 class ExchangeAnalyser {
  public:
   // `detailed`: whether to fill in what only profiles need.
@@ -102,6 +103,8 @@ class ExchangeAnalyser {
   // The use of an operation between IPUs.
   OperationUse OverLinks(const Operation& operation, const ReplicaOperation& between);
   void AddTemporaries(Analysis* a);
+  // Finds the variables that several operands read.
+  void FindShared(const Operation& operation);
   // Cycles, state and code of the vertices; in detailed analyses, what a profile shows of them; what they
   // move.
   void AddVertices(const VertexGroup& group, Step* step, Analysis* a);
@@ -134,7 +137,7 @@ class ExchangeAnalyser {
                      F&& visit);
   // Counts what the holders of the region send; EndSending when that is done for all regions.
   void Send(const Region& region);
-  void EndSending(HeldCounter* counter, const View& view);
+  void EndSending(HeldCounter* counter, const View& view, const Mapping& mapping);
   // Sets held_.
   void CountHeld(HeldCounter* counter, const View& view);
   std::uint64_t SendCycles();
@@ -180,7 +183,10 @@ class ExchangeAnalyser {
   // By tile: elements of the operand that it sends to single tiles and to pairs; and the tiles that send any.
   std::vector<std::pair<std::int64_t, std::int64_t>> sent_of_operand_;
   std::vector<unsigned> senders_;
-  TileBytes held_;                           // elements of the operand that each tile holds
+  TileBytes held_;  // elements of the operand that each tile holds
+  // Of variables that several operands of an operation read: elements that each tile has not sent yet in the
+  // superstep. Empty before the first are sent.
+  std::map<VariableId, TileBytes> unsent_;
   TileBytes of_groups_, readers_of_groups_;  // of one region, by group of tiles
   std::vector<unsigned> group_of_tile_;
   RowExchange rows_;

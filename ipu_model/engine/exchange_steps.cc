@@ -2,6 +2,7 @@
 // operand.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -70,6 +71,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
              {}};
   a.computing.assign(num_tiles_, false);
   AddTemporaries(&a);
+  FindShared(operation);
   if (detailed_) a.result.last_reads.assign(operation.inputs.size(), -1);
   for (unsigned s = 0; s < a.plan.supersteps.size(); ++s) {
     Step step{s, {}, {}, {}, {}};
@@ -99,6 +101,14 @@ OperationUse ExchangeAnalyser::OverLinks(const Operation& operation, const Repli
   }
   result.steps.push_back(std::move(use));
   return result;
+}
+
+void ExchangeAnalyser::FindShared(const Operation& operation) {
+  unsent_.clear();
+  std::set<VariableId> read;
+  for (const View& view : operation.inputs) {
+    if (!read.insert(view.variable).second) unsent_.try_emplace(view.variable);
+  }
 }
 
 void ExchangeAnalyser::AddTemporaries(Analysis* a) {
@@ -212,6 +222,7 @@ void ExchangeAnalyser::EndStep(Step step, Analysis* a) {
     a->result.details.back().vertices = std::move(step.vertices);
   }
   std::fill(compute_.begin(), compute_.end(), 0);
+  for (auto& [variable, unsent] : unsent_) unsent.clear();
   if (use.exchange_bytes > 0) CountExchange(&use, &a->result);
   a->result.steps.push_back(std::move(use));
 }

@@ -40,19 +40,21 @@ HostTensor Slice(HostTensor t, int dim, std::int64_t begin, std::int64_t end) {
 
 }  // namespace
 
-void AccumulateHalfPartials(HostContext& context, std::int64_t count, std::int64_t first_stage,
+void AccumulateHalfPartials(HostContext& context, std::int64_t count, std::int64_t stage_sums,
                             std::int64_t elements,
                             const std::function<void(std::int64_t part, float* sums)>& compute,
                             float* total) {
   std::fill_n(total, elements, 0.0f);
   if (count == 1) return compute(0, total);
   float* const sums = Zeros(context, elements);
-  float* const stage = first_stage > 1 ? Zeros(context, elements) : total;
+  float* const stage = stage_sums > 1 ? Zeros(context, elements) : total;
+  std::int64_t sum = 0;  // of the first stage
   for (std::int64_t part = 0; part < count; ++part) {
     if (part > 0) std::fill_n(sums, elements, 0.0f);
     compute(part, sums);
     Add(context.pool, elements, sums, stage);
-    if (stage == total || (part + 1) % first_stage != 0) continue;
+    if (stage == total || part + 1 < FirstTerm(count, stage_sums, sum + 1)) continue;
+    ++sum;
     RoundToHalf(context.pool, stage, elements);
     Add(context.pool, elements, stage, total);
     std::fill_n(stage, elements, 0.0f);
@@ -76,7 +78,7 @@ void HalfProduct(HostContext& context, const MatMulPlan& plan, const HostTensor&
       context.scratch.Rewind(mark);
     }
   };
-  AccumulateHalfPartials(context, plan.grid.parts[kDepthDim], plan.first_stage, elements, compute, total);
+  AccumulateHalfPartials(context, plan.grid.parts[kDepthDim], plan.stage_sums, elements, compute, total);
   CopyConvert(context.pool, Sums(out, total), out);
 }
 

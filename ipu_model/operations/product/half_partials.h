@@ -26,9 +26,9 @@ void SumHalfPartials(HostContext& context, const HostTensor& partials, std::int6
                      const HostTensor& out);
 
 // total[i] = the sum of `count` partial sums, where compute(part, sums) adds a partial sum to the zeroed f32
-// `sums`. If `first_stage` is above 1, groups of that many consecutive partial sums are added and rounded to
+// `sums`. If `stage_sums` is above 1, consecutive partial sums are first added to so many, and rounded to
 // f16 first.
-void AccumulateHalfPartials(HostContext& context, std::int64_t count, std::int64_t first_stage,
+void AccumulateHalfPartials(HostContext& context, std::int64_t count, std::int64_t stage_sums,
                             std::int64_t elements,
                             const std::function<void(std::int64_t part, float* sums)>& compute, float* total);
 

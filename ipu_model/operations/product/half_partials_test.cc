@@ -66,12 +66,13 @@ struct Program {
 // Returns c[m, n] with the depth in `parts` parts of `steps` steps each: sums of 16 k in f32, f16 between
 // them, parts added in f32.
 Halves Reference(const Halves& a, const Halves& b, std::int64_t rows, std::int64_t depth,
-                 std::int64_t columns, std::int64_t parts, std::int64_t steps, std::int64_t first_stage) {
+                 std::int64_t columns, std::int64_t parts, std::int64_t steps, std::int64_t stage_sums) {
   const auto half = [](float x) { return F16ToF32(F32ToF16(x)); };
   Halves c;
   for (std::int64_t m = 0; m < rows; ++m) {
     for (std::int64_t n = 0; n < columns; ++n) {
       float total = 0, stage = 0;
+      std::int64_t done = 0;  // sums of the first stage
       for (std::int64_t part = 0; part < parts; ++part) {
         const std::int64_t begin = depth * part / parts, extent = depth * (part + 1) / parts - begin;
         float sum = 0;
@@ -88,8 +89,9 @@ Halves Reference(const Halves& a, const Halves& b, std::int64_t rows, std::int64
           }
         }
         stage += sum;
-        if ((part + 1) % first_stage == 0) {
-          total += first_stage > 1 ? half(stage) : stage;
+        if (stage_sums == 1 || part + 1 == (done + 1) * parts / stage_sums) {
+          ++done;
+          total += stage_sums > 1 ? half(stage) : stage;
           stage = 0;
         }
       }
@@ -102,10 +104,15 @@ Halves Reference(const Halves& a, const Halves& b, std::int64_t rows, std::int64
 TEST(EveryPlanRoundsAsTheDevice) {
   std::mt19937 random(3);
   struct Cut {
-    std::int64_t parts, first_stage, depth_steps, row_steps;
+    std::int64_t parts, stage_sums, depth_steps, row_steps;
   };
-  for (const Cut& cut : std::vector<Cut>{
-           {1, 1, 1, 1}, {12, 1, 1, 1}, {12, 4, 1, 1}, {1, 1, 3, 1}, {4, 1, 3, 1}, {1, 1, 1, 2}}) {
+  for (const Cut& cut : std::vector<Cut>{{1, 1, 1, 1},
+                                         {12, 1, 1, 1},
+                                         {12, 3, 1, 1},
+                                         {11, 3, 1, 1},
+                                         {1, 1, 3, 1},
+                                         {4, 1, 3, 1},
+                                         {1, 1, 1, 2}}) {
     Program p;
     MatMulPlan plan;
     plan.grid.shape = {1, 11, 6, 700};
@@ -113,7 +120,7 @@ TEST(EveryPlanRoundsAsTheDevice) {
     plan.grid.grain = {1, 1, 1, 1};
     plan.grid.tile_stride = {0, 2, 1, 2};
     plan.grid.num_tiles = kTiles;
-    plan.first_stage = cut.first_stage;
+    plan.stage_sums = cut.stage_sums;
     plan.depth_steps = cut.depth_steps;
     plan.row_steps = cut.row_steps;
     plan.partial_type = DType::kF16;
@@ -127,7 +134,7 @@ TEST(EveryPlanRoundsAsTheDevice) {
           c.asView(&operation->outputs[0]));
     AddOperation(p.sequence, std::move(operation));
     const Halves av = Random(random, 7700), bv = Random(random, 4200);
-    const Halves expected = Reference(av, bv, 11, 700, 6, cut.parts, cut.depth_steps, cut.first_stage);
+    const Halves expected = Reference(av, bv, 11, 700, 6, cut.parts, cut.depth_steps, cut.stage_sums);
     CHECK(p.Run(c, av, bv, "fast") == expected);
     CHECK(p.Run(c, av, bv, "tile") == expected);
   }

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -330,12 +331,12 @@ class MatMulVertices {
   void AddSums(TilePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
     const Grid& grid = plan_.grid;
     std::int64_t terms = grid.parts[kDepthDim];
-    if (plan_.first_stage > 1) {
+    if (plan_.stage_sums > 1) {
       const Grid stage = FirstStageGrid(plan_);
       const OperandRef sums = AddTemporary(plan, plan_.partial_type, stage);
-      plan.supersteps.push_back({{FirstSumGroup(stage, partials, sums)}});
+      plan.supersteps.push_back({FirstSumGroups(stage, partials, sums)});
       partials = sums;
-      terms /= plan_.first_stage;
+      terms = plan_.stage_sums;
     }
     plan.supersteps.push_back({{SumGroup(std::move(vertices), partials, {Kind::kOutput, 0}, terms)}});
   }
@@ -364,17 +365,27 @@ class MatMulVertices {
     return group;
   }
 
-  // Sum s of `sums` [terms / first_stage, g, m, n] adds `first_stage` partials from s * first_stage on.
-  VertexGroup FirstSumGroup(const Grid& stage, OperandRef partials, OperandRef sums) const {
-    const std::int64_t terms = plan_.first_stage;
-    VertexGroup group = SumGroup(stage.Vertices(), partials, sums, terms);
-    group.reads[0].region = [terms](const Box& box) {
-      Box region = box;
-      region.begin[0] *= terms;
-      region.end[0] *= terms;
-      return region;
+  // Adds consecutive partials to `sums` [stage_sums, g, m, n]. Their numbers of terms differ by one at most.
+  std::vector<VertexGroup> FirstSumGroups(const Grid& stage, OperandRef partials, OperandRef sums) const {
+    const auto first = [count = plan_.grid.parts[kDepthDim], sums = plan_.stage_sums](std::int64_t sum) {
+      return FirstTerm(count, sums, sum);
     };
-    return group;
+    std::map<std::int64_t, std::vector<Vertex>> by_terms;
+    for (Vertex& vertex : stage.Vertices()) {
+      const std::int64_t sum = vertex.box.begin[0];
+      by_terms[first(sum + 1) - first(sum)].push_back(std::move(vertex));
+    }
+    std::vector<VertexGroup> groups;
+    for (auto& [terms, vertices] : by_terms) {
+      groups.push_back(SumGroup(std::move(vertices), partials, sums, terms));
+      groups.back().reads[0].region = [first](const Box& box) {
+        Box region = box;
+        region.begin[0] = first(box.begin[0]);
+        region.end[0] = first(box.end[0]);
+        return region;
+      };
+    }
+    return groups;
   }
 
   static VertexGroup ZeroGroup(std::vector<Vertex> vertices) {
@@ -420,7 +431,7 @@ class MatMulOperation : public Operation, public LimitsBuffers {
   }
   void Write(Writer& writer) const override {
     writer.Write(plan_.grid);
-    writer.Write(plan_.first_stage);
+    writer.Write(plan_.stage_sums);
     writer.Write(plan_.column_steps);
     writer.Write(plan_.row_steps);
     writer.Write(plan_.depth_steps);
@@ -480,7 +491,7 @@ std::unique_ptr<Operation> MakeMatMul(MatMulPlan plan) {
 std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   MatMulPlan plan;
   plan.grid = reader.Read<Grid>();
-  plan.first_stage = ReadPositive(reader);
+  plan.stage_sums = ReadPositive(reader);
   plan.column_steps = ReadPositive(reader);
   plan.row_steps = ReadPositive(reader);
   plan.depth_steps = ReadPositive(reader);
@@ -489,7 +500,7 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   plan.partial_type = reader.Read<DType>();
   plan.half_step = reader.ReadInteger(0, 512);
   const std::int64_t limit = LimitsBuffers::ReadLimit(reader);
-  if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)
+  if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] < plan.stage_sums)
     reader.Fail("a matrix product plan is damaged");
   return std::make_unique<MatMulOperation>(std::move(plan), limit);
 }

@@ -1,5 +1,6 @@
 // The grids that follow from a plan, and the recognition of an operand's mapping as such a grid.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "operations/product/matmul_plan.h"
@@ -90,14 +91,32 @@ Grid PartialsGrid(const MatMulPlan& plan) {
   return p;
 }
 
+std::int64_t StageSums(std::int64_t partials) {
+  // PopLibs adds sums in stages from 16 on, to limit the number of messages, and divides them so that a tile
+  // receives the fewest (lib/poplin/ConvReducePlan.cpp, getMultiStageReducePlan). It has a third stage from
+  // 125 on, the model has two.
+  constexpr std::int64_t kLeastForStages = 16;
+  if (partials < kLeastForStages) return 1;
+  const auto messages = [partials](std::int64_t sums) {
+    return static_cast<double>(sums) + static_cast<double>(partials) / static_cast<double>(sums);
+  };
+  const auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(partials)));
+  return messages(root) < messages(root + 1) ? root : root + 1;
+}
+
+std::int64_t FirstTerm(std::int64_t partials, std::int64_t sums, std::int64_t sum) {
+  return sum * partials / sums;
+}
+
 Grid FirstStageGrid(const MatMulPlan& plan) {
   const Grid& grid = plan.grid;
-  const std::int64_t sums = grid.parts[kDepthDim] / plan.first_stage, stride = grid.tile_stride[kDepthDim];
+  const std::int64_t sums = plan.stage_sums, cuts = grid.parts[kDepthDim] / sums,
+                     stride = grid.tile_stride[kDepthDim];
   Grid p = Empty(plan);
-  p.Append(sums, sums, plan.first_stage * stride);
+  p.Append(sums, sums, cuts * stride);
   for (const int d : {kGroupDim, kRowDim, kColumnDim})
     p.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
-  ShareBlocks(p, 2, 3, plan.first_stage, stride, false);
+  ShareBlocks(p, 2, 3, cuts, stride, false);
   return p;
 }
 

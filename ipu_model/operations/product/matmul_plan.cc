@@ -36,7 +36,7 @@ struct Estimate {
   double forward_cycles = kInfinity;
   double bytes = kInfinity;
   bool rearrange_a = false, rearrange_b = false;
-  std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
+  std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, stage_sums = 1;
 };
 
 // Returns the part counts to try: a geometric series, each reduced to the fewest parts with the same block
@@ -263,7 +263,7 @@ class Planner {
   struct Product {
     double cycles, temporary_bytes;
     double received;  // bytes on one tile
-    std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
+    std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, stage_sums = 1;
   };
   Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
                const Operand& b, const Destination& destination) const {
@@ -280,7 +280,7 @@ class Planner {
     const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
     double sums = 0;
     if (partials > 1) {
-      sums = SumCost(c, row, column, block, partials, two_stages, &product.first_stage);
+      sums = SumCost(c, row, column, block, partials, two_stages, &product.stage_sums);
       product.received += partial_bytes * static_cast<double>(partials - 1) / static_cast<double>(partials);
     } else if (destination.elements > 0) {
       sums = SumStageCycles(1, destination.elements);
@@ -381,29 +381,22 @@ class Planner {
 
   // Cycles to exchange and add partial sums, in one or two stages.
   double SumCost(const Candidate& c, MatMulDim row, MatMulDim column, const ProductBlock& block,
-                 std::int64_t partials, bool two_stages, std::int64_t* first_stage) const {
+                 std::int64_t partials, bool two_stages, std::int64_t* stage_sums) const {
     const std::int64_t elements = block.groups * block.rows * block.columns;
-    const auto stage = [&](std::int64_t terms, std::int64_t cuts, bool factorise) {
+    const auto stage = [&](std::int64_t received, std::int64_t terms, std::int64_t cuts, bool factorise) {
       const std::int64_t share = LargestShare(c, row, column, factorise, elements, cuts);
-      const double bytes =
-          static_cast<double>((terms - 1) * share) * static_cast<double>(SizeOf(partial_type_));
+      const double bytes = static_cast<double>(received * share) * static_cast<double>(SizeOf(partial_type_));
       // Parts differ by one element, and fewer elements take longer if they are not whole vectors.
       return ReceiveCycles(target_, bytes, false) +
              std::max(SumStageCycles(terms, share),
                       SumStageCycles(terms, std::max<std::int64_t>(1, share - 1)));
     };
-    *first_stage = 1;
-    // PopLibs adds sums in stages from 16 on, to limit the number of messages, and divides them so that a
-    // tile receives the fewest (lib/poplin/ConvReducePlan.cpp, getMultiStageReducePlan). The model has two
-    // stages.
-    constexpr std::int64_t kLeastForStages = 16;
-    if (!two_stages || partials < kLeastForStages) return stage(partials, partials, true);
-    // The largest divisor up to the square root has the smallest sum with its partner.
-    auto terms = static_cast<std::int64_t>(std::sqrt(static_cast<double>(partials)));
-    while (partials % terms != 0) --terms;
-    *first_stage = terms;
-    if (*first_stage == 1) return stage(partials, partials, true);
-    return stage(*first_stage, *first_stage, false) + stage(partials / *first_stage, partials, true);
+    *stage_sums = two_stages ? StageSums(partials) : 1;
+    if (*stage_sums == 1) return stage(partials - 1, partials, partials, true);
+    const std::int64_t most = CeilDivide(partials, *stage_sums), cuts = partials / *stage_sums;
+    // Where sums have unequal numbers of terms, few of their tiles hold one of them.
+    const std::int64_t received = partials % *stage_sums == 0 ? most - 1 : most;
+    return stage(received, most, cuts, false) + stage(*stage_sums - 1, *stage_sums, partials, true);
   }
 
   // Returns the bytes of a new operand on a tile beyond an even share.
@@ -517,7 +510,7 @@ class Planner {
     e.column_steps = forward.column_steps;
     e.row_steps = forward.row_steps;
     e.depth_steps = forward.depth_steps;
-    e.first_stage = forward.first_stage;
+    e.stage_sums = forward.stage_sums;
     if (p_.options.pass == MatMulOptions::Pass::kTrainingForward && (p_.a_follows_plan || p_.b_follows_plan))
       AddGradients(c, a, b, bytes(kRowDim, kColumnDim, p_.out_type), &e);
     // An operand on few tiles takes too much of their memory.
@@ -542,7 +535,7 @@ class Planner {
     plan.grid.tile_stride.assign(best_candidate_.stride.begin(), best_candidate_.stride.end());
     plan.grid.first_tile = static_cast<unsigned>(best_candidate_.first_tile);
     plan.grid.num_tiles = static_cast<unsigned>(tiles_);
-    plan.first_stage = best_.first_stage;
+    plan.stage_sums = best_.stage_sums;
     plan.column_steps = best_.column_steps;
     plan.row_steps = best_.row_steps;
     plan.depth_steps = best_.depth_steps;

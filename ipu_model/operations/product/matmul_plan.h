@@ -53,9 +53,9 @@ struct MatMulProblem {
 struct MatMulPlan {
   // Over [groups, rows, columns, depth]; every part is one vertex.
   Grid grid;
-  // If above 1, groups of `first_stage` consecutive partial sums are added first, then the rest; otherwise
-  // one stage.
-  std::int64_t first_stage = 1;
+  // If above 1, consecutive partial sums are first added to so many sums, and then those; otherwise one
+  // stage.
+  std::int64_t stage_sums = 1;
   // The columns of every part are processed in column_steps steps, and the rows in row_steps steps within
   // each of them, to limit the memory.
   std::int64_t column_steps = 1, row_steps = 1;
@@ -83,8 +83,12 @@ MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMu
 // Returns the grid of the partial sums [parts of depth, groups, rows, columns], each on the tile that
 // computes it.
 Grid PartialsGrid(const MatMulPlan& plan);
-// Returns the grid of the sums of plan.first_stage partials each, cut among the tiles that computed
-// them.
+// Returns the number of sums that the first of two stages makes of `partials` partial sums, or 1 for one
+// stage.
+std::int64_t StageSums(std::int64_t partials);
+// Returns the first partial sum of a sum of the first stage.
+std::int64_t FirstTerm(std::int64_t partials, std::int64_t sums, std::int64_t sum);
+// Returns the grid of the plan.stage_sums sums of the first stage, each cut among the tiles of its partials.
 Grid FirstStageGrid(const MatMulPlan& plan);
 
 // Return the mappings that the plan prefers for operands and result: every block is cut among the tiles that

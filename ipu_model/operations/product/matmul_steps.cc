@@ -94,7 +94,7 @@ class StepSearch {
     if (several_parts()) {
       p.output_dim = dim;
       p.output_steps = steps;
-      p.first_stage = 1;
+      p.stage_sums = 1;
       return Consider(p, (n - 1) * (dim == kRowDim ? b_ : a_) + 2 * n * kSuperstepBytes);
     }
     if (dim == kRowDim) return;

@@ -207,7 +207,7 @@ TEST(TwoStageSumsAndSerialSteps) {
     plan.grid.grain = {1, 1, 1, 1};
     plan.grid.tile_stride = whole_depth ? Shape{0, 2, 1, 0} : Shape{0, 0, 1, 2};
     plan.grid.num_tiles = kTiles;
-    plan.first_stage = kind == kTwoStages ? 4 : 1;
+    plan.stage_sums = kind == kTwoStages ? 5 : 1;
     plan.row_steps = kind == kColumnAndRowSteps ? 3 : 1;
     plan.column_steps = kind == kColumnAndRowSteps ? 2 : 1;
     plan.depth_steps = kind >= kDepthSteps ? 3 : 1;

@@ -13,13 +13,18 @@ from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.types import Literal, num_elements
 
 
-def in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
-    """A variable mapped like `tensor`, with elements in the order of the array: the stream rearranges nothing."""
+def in_order_of_array(context: Context, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
+    """A variable mapped like `tensor`, with elements in the order of the array: the stream rearranges nothing.
+
+    PopLibs' operations rearrange what is not in the order of their plan, so theirs stays in it.
+    """
+    if not tensor.is_strided and not context.strided_only:
+        return tensor
     order = argument.major_to_minor or range(len(tensor.shape))
     ordered = tensor.dim_shuffle(order)
     if ordered.is_row_major:
         return tensor
-    clone = graph.clone_as(tensor.dtype, ordered, argument.name, new_order=True)
+    clone = context.graph.clone_as(tensor.dtype, ordered, argument.name, new_order=True)
     return clone.dim_shuffle([order.index(d) for d in range(len(order))])
 
 
@@ -41,7 +46,7 @@ def lower_host_read(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = argument.name if argument is not None else context.name(op)
     tensor = context.allocate(op.result, name)
     if argument is not None:
-        tensor = in_order_of_array(context.graph, tensor, argument)
+        tensor = in_order_of_array(context, tensor, argument)
         if not any(user.name == "ipu.host_read" and len(user.operands) > 1 for user in source.users):
             context.sequence.stream_in(input_stream(context, argument), tensor, name)
             return [tensor]

@@ -199,7 +199,7 @@ def lower_into(
         if number not in shared.variables:
             tensor = context.allocate(value, argument.name)
             if not argument.resident:
-                tensor = in_order_of_array(graph, tensor, argument)
+                tensor = in_order_of_array(context, tensor, argument)
                 if not (keep and argument.kept) and number not in shared.common:
                     context.tensors[value] = tensor
                     context.sequence.stream_in(input_stream(context, argument), tensor, argument.name)
