@@ -16,6 +16,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "kernels/reduce/reduce.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/reduce/reduce_cost.h"
@@ -88,7 +89,8 @@ class ReduceOperation : public CombiningOperation, public Expandable {
   }
 
   double flops() const override {
-    return static_cast<double>(body_.code.size()) * static_cast<double>(inputs[0].num_elements());
+    const std::int64_t steps = inputs[0].num_elements() - outputs[0].num_elements();
+    return ArithmeticOf(body_) * static_cast<double>(std::max<std::int64_t>(0, steps));
   }
 
   std::vector<int> BandDimensions(int d) const override {
