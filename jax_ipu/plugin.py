@@ -20,6 +20,7 @@ from jax_ipu.integration import (
     approximate_top_k,
     buffer_callback,
     callbacks,
+    cost_analysis,
     dlpack,
     error_function,
     ffi,
@@ -80,6 +81,7 @@ def initialize() -> None:
     approximate_top_k.enable()
     buffer_callback.enable()
     callbacks.enable()
+    cost_analysis.enable()
     dlpack.enable()
     error_function.enable()
     ffi.enable()

@@ -65,7 +65,7 @@ class Estimate:
         state_bytes: bytes of the donated arguments that results replace: sent once, and kept on the tiles.
         host_seconds: how long the host link takes for `host_bytes_in` and `host_bytes_out`.
         link_bytes: bytes received from other IPUs.
-        flops: floating-point operations.
+        flops: arithmetic operations, as XLA's cost analysis counts them: of any type, without transcendental functions.
         utilisation: `flops` as a part of what the matrix units can do in `seconds` with f16 operands: 0 to 1. With f32
             operands they reach a quarter.
         fullest_tile_bytes: bytes on the fullest tile at its fullest moment.

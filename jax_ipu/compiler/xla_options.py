@@ -25,7 +25,7 @@ def check(name: str, value: str | bool | int | float) -> None:
     """Raises CompileError (INVALID_ARGUMENT) where XLA knows the option and refuses the value."""
     options = _jax.CompileOptions()
     options.env_option_overrides = [(name, value), (_LAST, True)]
-    client = _client()
+    client = analysis_client()
     try:
         client.compile_and_load(_EMPTY, client.devices(), options)
     except _jax.JaxRuntimeError as error:
@@ -34,5 +34,6 @@ def check(name: str, value: str | bool | int | float) -> None:
 
 
 @functools.cache
-def _client() -> Any:
+def analysis_client() -> Any:
+    """A client of the CPU that asks XLA about programs and options, and never runs anything."""
     return _jax.get_tfrt_cpu_client(num_devices=1)

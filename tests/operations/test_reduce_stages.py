@@ -48,8 +48,8 @@ def supersteps(function, *shapes):
 
 
 def test_supersteps_follow_the_number_of_values():
-    assert supersteps(lambda x: x.sum(), (256,)) == 1
-    assert supersteps(lambda x: x.sum(), (8192,)) == 2
+    assert supersteps(lambda x: x.sum(), (64,)) == 1
+    assert supersteps(lambda x: x.sum(), (1024,)) == 2
     assert supersteps(lambda x: x.sum(), (1472 * 64,)) == 3
     # A result's values are all on its tile.
     assert supersteps(lambda x: x.sum(1), (1472 * 8, 16)) == 1
@@ -62,3 +62,18 @@ def test_results_are_where_their_values_are(shape):
     operations = jax_ipu.debug.profile(lambda a, b: (a[:, None] * b[None]).sum(-1), *pairs)
     (reduction,) = [o for o in operations if o.operation == "reduce"]
     assert reduction.exchange_cycles < 100
+
+
+@each_mode
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+def test_sums_of_a_square(axis, mode):
+    """Few results of many values: several tiles share a result, though every tile could have one."""
+    check(lambda x: x.sum(axis), np.random.default_rng(1).standard_normal((512, 640), np.float32), mode=mode)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_square_uses_all_tiles(axis):
+    """A tile receives its share of the values, not the whole rows of its results."""
+    operations = jax_ipu.debug.profile(lambda x: x.sum(axis), jax.ShapeDtypeStruct((1024, 1024), np.float32))
+    (reduction,) = [o for o in operations if o.operation == "reduce"]
+    assert reduction.tiles > 1300 and reduction.exchange_cycles < 1024

@@ -11,6 +11,7 @@
 #include "kernels/convolution/convolution_layout.h"
 #include "kernels/convolution/convolution_overlap.h"
 #include "kernels/host/integer_division.h"
+#include "operations/arithmetic.h"
 #include "operations/convolution/convolution_cost.h"
 #include "operations/convolution/convolution_regions.h"
 #include "operations/convolution/convolution_serial.h"
@@ -289,8 +290,9 @@ void ConvolveWhole(const ConvolutionProblem& p, const Grid& split, double step_b
 }
 
 double ConvolutionProblem::multiply_adds() const {
-  double n = static_cast<double>(NumElements(out)) * static_cast<double>(rhs[1]);
-  for (std::size_t d = 0; d < spatial(); ++d) n *= static_cast<double>(rhs[d + 2]);
+  double n = static_cast<double>(out[0] * out[1] * rhs[1]);
+  for (std::size_t d = 0; d < spatial(); ++d)
+    n *= PairsOnInput(geometry.window[d], rhs[d + 2], lhs[d + 2], out[d + 2]);
   return n;
 }
 

@@ -23,7 +23,7 @@ struct ConvolutionProblem {
   std::size_t spatial() const { return static_cast<std::size_t>(geometry.spatial); }
   std::int64_t groups() const { return geometry.feature_groups * geometry.batch_groups; }
   std::int64_t features_per_group() const { return out[1] / groups(); }
-  double multiply_adds() const;
+  double multiply_adds() const;  // on elements of the input, without padding
   DType SumType() const {
     return half_step > 0 ? DType::kF16 : ConvolutionSumType(in_type, rhs_type, out_type);
   }

@@ -19,6 +19,7 @@
 #include "hlo/ScalarOps.hpp"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/integer_division.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/elementwise/elementwise_cost.h"
 #include "operations/elementwise/elementwise_output.h"
@@ -123,13 +124,7 @@ class MapOperation : public Operation, public LimitsBuffers, public Expandable {
   }
 
   double flops() const override {
-    std::size_t operations = 0;
-    for (const Instruction& i : expression_.code)
-      operations += (IsFloat(i.operand_type) || IsComplex(i.operand_type)) && i.op != ScalarOp::kSelect &&
-                            i.op != ScalarOp::kConvert && i.op != ScalarOp::kBitcast
-                        ? 1
-                        : 0;
-    return static_cast<double>(operations) * static_cast<double>(outputs[0].num_elements());
+    return ArithmeticOf(expression_) * static_cast<double>(outputs[0].num_elements());
   }
 
   bool CanAlias(unsigned output, unsigned input) const override {

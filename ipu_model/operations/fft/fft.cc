@@ -103,13 +103,12 @@ class FftOperation : public Operation, public Expandable {
     writer.Write(lengths_);
   }
   double flops() const override {
-    double levels = 1, elements = 1;
-    for (const std::int64_t n : lengths_) elements *= static_cast<double>(n);
-    while (elements > 1) {
-      elements /= 2;
-      ++levels;
+    double levels = 0;
+    for (const std::int64_t n : lengths_) {
+      for (std::int64_t m = n; m > 1; m /= 2) ++levels;
     }
-    return 5 * static_cast<double>(std::max(inputs[0].num_elements(), outputs[0].num_elements())) * levels;
+    return 8 * static_cast<double>(inputs[0].num_elements()) *
+           levels;  // XLA: 4 fused operations in each level
   }
 
   void Prepare() override { passes_ = MakePasses(); }

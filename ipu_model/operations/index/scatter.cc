@@ -14,6 +14,7 @@
 #include "core/target_model.h"
 #include "hlo/Index.hpp"
 #include "kernels/host/integer_division.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/index/gather_plan.h"
 #include "operations/index/scatter_partials.h"
@@ -191,7 +192,7 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
 
   bool CanAlias(unsigned output, unsigned input) const override { return output == input; }
   double flops() const override {
-    return static_cast<double>(inputs.back().num_elements()) * static_cast<double>(update_.code.size());
+    return static_cast<double>(inputs.back().num_elements()) * ArithmeticOf(update_);
   }
 
   void Prepare() override { problem_ = MakeProblem(); }

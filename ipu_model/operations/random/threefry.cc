@@ -60,6 +60,11 @@ class ThreefryOperation : public Operation, public Expandable {
     const CounterWord words[2] = {words_[0], words_[1]};
     return BindThreefry(in, words, out);
   }
+  // A block is 20 rounds of an addition, a rotation (3) and an exclusive or, and 17 additions of keys; one
+  // word is the exclusive or of both.
+  double flops() const override {
+    return static_cast<double>(outputs[0].num_elements()) * (20 * 5 + 17 + (outputs.size() == 1 ? 1 : 0));
+  }
   bool AnyOutputOrder() const override { return true; }
 
   TilePlan Plan(const DeviceContext& context) const override {

@@ -16,6 +16,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "kernels/reduce/reduce.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/reduce/reduce_cost.h"
@@ -29,17 +30,23 @@ namespace {
 constexpr std::int64_t kSmallestShares[] = {64, 16, 4};
 
 // Splits the iteration space into blocks, kept dimensions first: every split of a reduced dimension makes
-// partial results.
-Grid SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t smallest_share,
+// partial results. With each halving the kept dimensions (the first one, if all are reduced) have half as
+// many parts, and the others more.
+Grid SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t smallest_share, int halvings,
                      unsigned num_tiles) {
-  std::int64_t left =
+  const std::int64_t all =
       std::max<std::int64_t>(1, std::min<std::int64_t>(num_tiles, NumElements(shape) / smallest_share));
+  bool keeps = false;
+  for (std::size_t d = 0; d < shape.size(); ++d) keeps = keeps || (!IsReduced(mask, d) && shape[d] > 1);
   Shape parts(shape.size(), 1);
+  std::int64_t used = 1;
   for (const bool reduced : {false, true}) {
+    std::int64_t budget = reduced && keeps ? all : all >> halvings;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (IsReduced(mask, d) != reduced) continue;
-      parts[d] = std::max<std::int64_t>(1, std::min(shape[d], left));
-      left /= parts[d];
+      if (IsReduced(mask, d) != reduced || shape[d] == 1) continue;
+      parts[d] = std::max<std::int64_t>(1, std::min(shape[d], budget / used));
+      used *= parts[d];
+      if (reduced) budget = all;
     }
   }
   return Grid::Of(shape, parts, num_tiles);
@@ -88,7 +95,8 @@ class ReduceOperation : public CombiningOperation, public Expandable {
   }
 
   double flops() const override {
-    return static_cast<double>(body_.code.size()) * static_cast<double>(inputs[0].num_elements());
+    const std::int64_t steps = inputs[0].num_elements() - outputs[0].num_elements();
+    return ArithmeticOf(body_) * static_cast<double>(std::max<std::int64_t>(0, steps));
   }
 
   std::vector<int> BandDimensions(int d) const override {
@@ -162,9 +170,11 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     }
     ReduceStages best;
     for (const std::int64_t share : kSmallestShares) {
-      problem.work = SpreadOverTiles(values.shape, mask_, share, context.num_tiles());
-      ReduceStages stages = ChooseReduceStages(problem, context.target(), context.num_tiles());
-      if (best.cycles == 0 || stages.cycles < best.cycles) best = std::move(stages);
+      for (int halvings = 0; context.num_tiles() >> halvings > 0; ++halvings) {
+        problem.work = SpreadOverTiles(values.shape, mask_, share, halvings, context.num_tiles());
+        ReduceStages stages = ChooseReduceStages(problem, context.target(), context.num_tiles());
+        if (best.cycles == 0 || stages.cycles < best.cycles) best = std::move(stages);
+      }
     }
     return std::move(best.partials);
   }

@@ -44,14 +44,17 @@ std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& com
     return one_region ? ContiguousWorker(width, half, sum, count, outputs)
                       : StridedWorker(width, half, sum, count, outputs);
   };
-  // The workers share the results, whole words if they are adjacent. What is left divides the values, and a
-  // second vertex adds the workers' sums.
-  const Int grains = contiguous ? results : CeilDivide(results, width);
-  const Int split = std::min(std::max<Int>(1, workers / grains), std::max<Int>(1, partials / 2));
-  const Int share = std::min(results, CeilDivide(grains * split, workers) * (contiguous ? 1 : width));
-  Int cycles = workers * worker(contiguous, CeilDivide(partials, split), share);
-  if (split > 1) cycles += workers * worker(false, split, share);
-  return static_cast<std::uint64_t>(cycles);
+  // The workers share the results, whole words if they are adjacent. Where they are more, they may divide the
+  // values of a result as well, and second vertices add their sums, one result or word on each worker.
+  const Int grains = contiguous ? results : CeilDivide(results, width), grain = contiguous ? 1 : width;
+  Int best = 0;
+  for (Int split = 1; split <= std::max<Int>(1, std::min(workers / grains, partials / 2)); ++split) {
+    Int cycles = worker(contiguous, CeilDivide(partials, split),
+                        std::min(results, CeilDivide(grains * split, workers) * grain));
+    if (split > 1) cycles += worker(contiguous, split, std::min(results, grain));
+    if (split == 1 || cycles < best) best = cycles;
+  }
+  return static_cast<std::uint64_t>(workers * best);
 }
 
 }  // namespace ipu_model

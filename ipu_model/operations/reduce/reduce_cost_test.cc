@@ -73,17 +73,27 @@ TEST(ContiguousReduceEqualsPopLibs) {
   }
 }
 
-// One result: every worker adds a sixth of the values, then one vertex their sums.
+// One result: one worker adds all values, or every worker a sixth of them and then one vertex their sums.
 TEST(SingleResultEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const Case& c : kCases) {
     Comparison comparison(std::string("popops::Reduce<") + c.name + ",SCALAR_OUTPUT_SINGLE_INPUT>",
                           kTolerance);
     const ElementwiseCost combiner(BinaryBody(c.op, c.type));
-    for (const unsigned partials : {12u, 96u, 1200u, 30000u})
+    for (const unsigned partials : {12u, 24u, 1200u, 30000u}) {
+      const double divided = SingleInput(c, partials / kWorkers) + SingleInput(c, kWorkers);
       comparison.Add(ReduceCycles(target, combiner, partials, 1, true),
-                     kWorkers * (SingleInput(c, partials / kWorkers) + Strided(c, kWorkers, 1)));
+                     kWorkers * std::min(SingleInput(c, partials), divided));
+    }
   }
+}
+
+// A few values are not worth a second vertex, which costs as much as adding 30 more.
+TEST(FewValuesAreNotDivided) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  const ElementwiseCost sum(BinaryBody(ScalarOp::kAdd, DType::kF32));
+  CHECK_EQ(ReduceCycles(target, sum, 10, 2, false), std::uint64_t{kWorkers} * (16 + 11 + 4));
+  CHECK_EQ(ReduceCycles(target, sum, 40, 1, true), std::uint64_t{kWorkers} * (9 + 20 + 8));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/sort/sort_key.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/sort/chunked_sort.h"
@@ -61,6 +62,9 @@ class SortOperation : public Operation, public Expandable {
     return !positions() || (outputs[n].shape == inputs[0].shape && outputs[n].type == DType::kS32);
   }
   bool CanAlias(unsigned output, unsigned input) const override { return output == input; }
+  double flops() const override {
+    return static_cast<double>(inputs[0].num_elements()) * ComparisonsPerElement(inputs[0].shape[dim_]);
+  }
   void Write(Writer& writer) const override {
     writer.Write(dim_);
     writer.Write(comparator_);

@@ -15,6 +15,7 @@
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/host/integer_division.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_grid.h"
 #include "operations/readers.h"
@@ -123,6 +124,9 @@ class TopKOperation : public Operation, public Expandable {
            outputs[1].type == DType::kS32;
   }
   void Write(Writer& writer) const override { writer.Write(largest_); }
+  double flops() const override {
+    return static_cast<double>(inputs[0].num_elements()) * ComparisonsPerElement(inputs[0].shape.back());
+  }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {

@@ -11,6 +11,7 @@
 #include "core/target_model.h"
 #include "hlo/Window.hpp"
 #include "kernels/window/window.h"
+#include "operations/arithmetic.h"
 #include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/window/cumulative_plan.h"
@@ -128,11 +129,13 @@ class ReduceWindowOperation : public Operation, public Expandable {
   double flops() const override {
     bool backwards = false;
     const int scan = FindScan(geometry_, inputs[0].shape.data(), outputs[0].shape.data(), &backwards);
-    double n = static_cast<double>(outputs[0].num_elements()) * static_cast<double>(combiner_.code.size());
+    double steps = 1;
     for (int d = 0; d < geometry_.rank && scan < 0; ++d) {
-      n *= static_cast<double>(std::min(geometry_.dim[d].size, inputs[0].shape[static_cast<std::size_t>(d)]));
+      steps *=
+          static_cast<double>(std::min(geometry_.dim[d].size, inputs[0].shape[static_cast<std::size_t>(d)]));
     }
-    return n;
+    if (scan < 0) steps = std::max(0.0, steps - 1);
+    return static_cast<double>(outputs[0].num_elements()) * ArithmeticOf(combiner_) * steps;
   }
 
   TilePlan Plan(const DeviceContext& context) const override {

@@ -155,7 +155,7 @@ class SelectAndScatterOperation : public Operation, public Expandable {
   double flops() const override {
     double taps = 1;
     for (int d = 0; d < geometry_.rank; ++d) taps *= static_cast<double>(geometry_.dim[d].size);
-    return static_cast<double>(inputs[1].num_elements()) * (taps + 1);
+    return static_cast<double>(inputs[1].num_elements()) * taps;  // taps - 1 comparisons, one addition
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
