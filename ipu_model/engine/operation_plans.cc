@@ -6,10 +6,12 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/deadline.h"
 #include "core/serialise.h"
+#include "engine/elided_copies.h"
 #include "engine/exchange.h"
 
 namespace ipu_model {
@@ -60,6 +62,12 @@ class PlanKeys {
   std::unordered_map<VariableId, std::size_t> numbers_;
   std::unordered_map<VariableId, std::size_t> first_views_;  // of one operation
 };
+
+std::shared_ptr<const OperationUse> UseOfNothing(const Operation& operation) {
+  auto use = std::make_shared<OperationUse>();
+  use->last_reads.assign(operation.inputs.size(), -1);
+  return use;
+}
 
 }  // namespace
 
@@ -112,7 +120,11 @@ OperationUses PlanOperations(const CompiledProgram& program, TilePlanCache* cach
     }
     std::rethrow_exception(*failed);
   }
-  for (const auto& [operation, plan] : operations) uses.emplace(operation, plan->second);
+  const std::unordered_set<const Operation*> elided = ElidedCopies(program);
+  for (const auto& [operation, plan] : operations) {
+    const bool nothing = elided.count(operation) != 0;
+    uses.emplace(operation, nothing ? UseOfNothing(*operation) : plan->second);
+  }
   return uses;
 }
 

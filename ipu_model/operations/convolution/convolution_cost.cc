@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "kernels/host/integer_division.h"
-#include "operations/convolution/vertex_cost.h"
 #include "operations/product/amp_cost.h"
 #include "operations/product/product_cost.h"
+#include "operations/product/vertex_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -131,7 +132,7 @@ class Chooser {
   ConvolutionChoice Best() {
     if (target_.AmpMacsPerCycle(type_) == 0) {
       best_ = {ConvolutionCodelet::kScalar, static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_)),
-               work_.taps()};
+               work_.taps(), 0};
       return best_;
     }
     unsigned foldable = 0;
@@ -153,9 +154,14 @@ class Chooser {
   }
 
  private:
-  void Offer(ConvolutionCodelet codelet, Int cycles, Int kernel_positions) {
-    if (cycles < static_cast<Int>(best_.cycles))
-      best_ = {codelet, static_cast<std::uint64_t>(std::max<Int>(0, cycles)), kernel_positions};
+  // `moves`: of the copy of a folded input. PopLibs' planner knows what that moves, not what it costs to
+  // call.
+  void Offer(ConvolutionCodelet codelet, Int cycles, Int kernel_positions, Int moves = 0) {
+    if (cycles + moves >= least_) return;
+    least_ = cycles + moves;
+    const Int copy = moves > 0 ? moves + Int{target_.local_copy_call_cycles} : 0;
+    best_ = {codelet, static_cast<std::uint64_t>(std::max<Int>(0, cycles)), kernel_positions,
+             static_cast<std::uint64_t>(copy)};
   }
 
   void Amp(const Folded& f) {
@@ -175,17 +181,20 @@ class Chooser {
         const Int input_group = method.InputGroup(target_);
         const AmpGroups groups{work_.groups, CeilDivide(f.channels, input_group),
                                CeilDivide(work_.features, used)};
-        const Int transform = TransformCycles(target_, type_, work_, f, input_group, used);
+        Int transform = TransformCycles(target_, type_, work_, f, input_group, used), moves = 0;
+        // PopLibs copies an input whose kernel positions become channels, before the tiles receive their
+        // parts (lib/poplin/Convolution.cpp, rearrangeActs).
+        if (f.folds) moves = std::exchange(transform, 0);
         if (f.one_row && height == 1) {
           Offer(ConvolutionCodelet::kAmp1x1,
-                transform + static_cast<Int>(Amp1x1Cycles(target_, method, groups, f.field.row_positions)),
-                1);
+                transform + static_cast<Int>(Amp1x1Cycles(target_, method, groups, f.field.row_positions)), 1,
+                moves);
         } else {
           Offer(ConvolutionCodelet::kAmpNx1,
                 transform +
                     static_cast<Int>(AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], height),
                                                   f.kernel[1] * f.kernel[2], f.field)),
-                f.kernel[0] * f.kernel[1] * f.kernel[2]);
+                f.kernel[0] * f.kernel[1] * f.kernel[2], moves);
         }
         if (used == Int{8}) break;
       }
@@ -251,7 +260,8 @@ class Chooser {
   const DType type_;
   const bool half_partials_;
   const Work& work_;
-  ConvolutionChoice best_{ConvolutionCodelet::kScalar, std::numeric_limits<Int>::max(), 1};
+  ConvolutionChoice best_;
+  Int least_ = std::numeric_limits<Int>::max();  // of the choice, with its copy
 };
 
 }  // namespace

@@ -50,11 +50,15 @@ struct ConvolutionChoice {
   ConvolutionCodelet codelet = ConvolutionCodelet::kScalar;
   std::uint64_t cycles = 0;
   std::int64_t kernel_positions = 1;  // that have work lists: without those that became input channels
+  // Cycles of a superstep before, in which the input is copied so that kernel positions become channels; 0
+  // without one.
+  std::uint64_t copy_cycles = 0;
 };
 
 // Returns the codelet that PopLibs' planner finds cheapest, with the tile cycles of all six workers together
-// and of the rearrangement of operands and result that it needs. Kernel dimensions become input channels
-// (expandDims) if that pays. half_partials: of the AMP; the other codelets have float ones.
+// and of the rearrangement of operands and result that it needs, and those of the copy of a folded input.
+// Kernel dimensions become input channels (expandDims) if that pays. half_partials: of the AMP; the other
+// codelets have float ones.
 ConvolutionChoice ChooseCodelet(const TargetModel& target, DType type, bool half_partials,
                                 const ConvolutionWork& work);
 // Tile cycles of a vertex that adds `parts` partial sums of `elements` values each.

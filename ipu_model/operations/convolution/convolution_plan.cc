@@ -318,7 +318,9 @@ class Planner {
     // Partial sums of one part that have the result's type are the result.
     const bool summed = partials_ > 1 || (serial_.adds() && sum_ != p_->out_type);
     if (summed) plan.temporaries.push_back({sum_, Placement()});
+    const bool copies = LargestChoice().copy_cycles > 0;
     for (std::int64_t step = 0; step < serial_.steps(); ++step) {
+      if (copies) plan.supersteps.push_back({{InputCopy()}});
       plan.supersteps.push_back({{Products(step, summed)}});
       if (summed && serial_.IsLastSum(step)) plan.supersteps.push_back({{Sums(step)}});
     }
@@ -358,6 +360,27 @@ class Planner {
     region->end.insert(region->end.begin() + static_cast<std::ptrdiff_t>(leading), part + 1);
   }
 
+  ConvolutionChoice LargestChoice() const {
+    return ChooseCodelet(target_, p_->in_type, p_->half_step > 0,
+                         WorkOfBox(*p_, BoxOfStep(LargestBox(*split_), serial_, 0), tiles_, serial_));
+  }
+
+  // The copy of an input whose kernel positions become channels. What it moves is in its cycles: the products
+  // read the input itself.
+  VertexGroup InputCopy() const {
+    VertexGroup group;
+    group.codelet = "poplar::copy";
+    group.vertices = split_->Vertices();
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>&,
+                       const std::vector<HostTensor>&) {};
+    group.cycles = [p = p_, serial = serial_, tiles = tiles_](const TargetModel& target, const Box& box) {
+      return ChooseCodelet(target, p->in_type, p->half_step > 0,
+                           WorkOfBox(*p, BoxOfStep(box, serial, 0), tiles, serial))
+          .copy_cycles;
+    };
+    return group;
+  }
+
   VertexGroup Products(std::int64_t step, bool summed) const {
     VertexGroup group;
     group.vertices = split_->Vertices();
@@ -395,9 +418,7 @@ class Planner {
       return adds ? cycles + StepAddCycles(target, sum, OutRegion(*p, box).num_elements()) : cycles;
     };
     group.call_cycles = StepSliceCycles(target_, *p_, tiles_, serial_, serial_.IsLastSum(step));
-    const ConvolutionWork largest =
-        WorkOfBox(*p_, BoxOfStep(LargestBox(*split_), serial_, 0), tiles_, serial_);
-    const ConvolutionChoice choice = ChooseCodelet(target_, p_->in_type, p_->half_step > 0, largest);
+    const ConvolutionChoice choice = LargestChoice();
     group.codelet = CodeletName(*p_, choice.codelet, sum_);
     group.code_bytes = IsMatrixUnit(choice.codelet) ? kMatrixUnitCodeBytes : kVectorCodeBytes;
     // PopLibs' steps are a loop, so that they share the vertices.

@@ -223,9 +223,11 @@ class SplitSearch {
     for (int d = 0; d < spatial; ++d) weight_users *= parts.n[3 + d];
     const unsigned rate = target_.exchange_bytes_per_cycle;
     const unsigned shared = parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1;
-    double cycles = static_cast<double>(
-                        ChooseCodelet(target_, p_.in_type, setting_.sum_type == DType::kF16, work).cycles) +
-                    input_bytes / (rate * shared) +
+    const ConvolutionChoice choice =
+        ChooseCodelet(target_, p_.in_type, setting_.sum_type == DType::kF16, work);
+    const std::uint64_t moves =
+        choice.copy_cycles > 0 ? choice.copy_cycles - target_.local_copy_call_cycles : 0;
+    double cycles = static_cast<double>(choice.cycles + moves) + input_bytes / (rate * shared) +
                     weight_bytes * (1 - 1.0 / static_cast<double>(weight_users)) / rate + target_.sync_cycles;
     double sums = 0;
     if (contracted > 1) {

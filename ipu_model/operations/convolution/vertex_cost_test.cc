@@ -1,7 +1,7 @@
 // Our closed forms against PopLibs' estimators (lib/poplin/PerformanceEstimation.hpp), which are written here
 // as their source has them, with one work list for each worker. With MODEL_ACCURACY_TABLE set, prints rows of
 // docs/model_accuracy.md.
-#include "operations/convolution/vertex_cost.h"
+#include "operations/product/vertex_cost.h"
 
 #include <algorithm>
 #include <array>
@@ -268,6 +268,16 @@ TEST(FewChannelsAreFolded) {
   const ConvolutionWork few = WorkOfKernel(4, 64, 7, 14), many = WorkOfKernel(16, 64, 7, 14);
   CHECK(ChooseCodelet(target, DType::kF16, false, few).cycles * 2 <
         ChooseCodelet(target, DType::kF16, false, many).cycles);
+}
+
+// PopLibs copies the input then, in a superstep of its own.
+TEST(AFoldedInputIsCopied) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  const ConvolutionChoice plain = ChooseCodelet(target, DType::kF16, false, WorkOfKernel(64, 64, 1, 14));
+  CHECK_EQ(plain.copy_cycles, 0u);
+  const ConvolutionChoice folded = ChooseCodelet(target, DType::kF16, false, WorkOfKernel(3, 64, 7, 14));
+  CHECK(folded.codelet == ConvolutionCodelet::kAmp1x1 && folded.kernel_positions == 1);
+  CHECK(folded.copy_cycles > target.local_copy_call_cycles);
 }
 
 }  // namespace

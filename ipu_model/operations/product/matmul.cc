@@ -231,11 +231,17 @@ class MatMulVertices {
       if (rows_in_units) std::swap(block.rows, block.columns);
       return block;
     };
-    const bool outer = !vertices.empty() && IsOuterProduct(context_.target(), operand, plan_.partial_type,
-                                                           block_of(vertices.back().box), wide);
-    group.codelet =
-        std::string(outer ? "poplin::OuterProduct<" : "poplin::ConvPartial1x1Out<") + NameOf(operand) +
-        (outer ? "" : std::string(",") + NameOf(direct ? outputs_[0].type : plan_.partial_type)) + ">";
+    group.codelet = "poplin::ConvPartial1x1Out<";
+    const ProductVertex vertex = vertices.empty()
+                                     ? ProductVertex::kAmp
+                                     : ProductVertexOf(context_.target(), operand, plan_.partial_type,
+                                                       block_of(vertices.back().box), wide);
+    if (vertex == ProductVertex::kHorizontalMac) group.codelet = "poplin::ConvPartialHorizontalMac<";
+    if (vertex == ProductVertex::kOuter) group.codelet = "poplin::OuterProduct<";
+    group.codelet += NameOf(operand);
+    if (vertex != ProductVertex::kOuter)
+      group.codelet += std::string(",") + NameOf(direct ? outputs_[0].type : plan_.partial_type);
+    group.codelet += ">";
     group.vertices = std::move(vertices);
     group.reads.push_back({{Kind::kInput, 0}, ARegion});
     if (b.kind == Kind::kInput) {

@@ -398,7 +398,7 @@ TEST(WeightsStayWhereTheyAre) {
   // The last ones are the two large layers of examples/mnist/mnist_classifier.py.
   for (const Layer& layer : std::vector<Layer>{{32, 512, 512, 0.5, false, false},
                                                {32, 784, 512, 0.5, false, false},
-                                               {32, 512, 10, 1.0 / 16, false, false},
+                                               {32, 512, 10, 1.0 / 32, false, false},
                                                {32, 97, 61, 0.25, false, false},
                                                {32, 784, 1024, 0.5, false, false},
                                                {64, 784, 1024, 0.25, false, false},

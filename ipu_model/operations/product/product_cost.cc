@@ -5,6 +5,7 @@
 
 #include "kernels/host/integer_division.h"
 #include "operations/product/amp_cost.h"
+#include "operations/product/vertex_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -58,7 +59,29 @@ std::uint64_t OuterCycles(const TargetModel& target, DType operand, DType partia
   return OuterProductCycles(target, SizeOf(operand) > 2, block.rows, block.columns * block.groups);
 }
 
+// Returns the cycles of dot products over the depth, or the most there are if they cannot compute the block.
+std::uint64_t HorizontalMacCycles(const TargetModel& target, DType operand, DType partial,
+                                  const ProductBlock& block) {
+  // Sums are floats: half results need another superstep, the one that adds the parts of the depth.
+  const bool half = SizeOf(operand) == 2;
+  if (SizeOf(operand) == 1 || SizeOf(partial) < 4 || (half && !block.partial))
+    return std::numeric_limits<std::uint64_t>::max();
+  // PopLibs gives all tiles groups of as many channels, of which its planner chooses whole words.
+  const std::int64_t word = half ? 4 : 2;
+  return HmacCycles(target, {half, block.groups, CeilDivide(block.depth, word) * word, block.columns, true},
+                    {}, {1, block.rows});
+}
+
 }  // namespace
+
+ProductVertex ProductVertexOf(const TargetModel& target, DType operand, DType partial,
+                              const ProductBlock& block, bool wide_weight_loads) {
+  if (target.AmpMacsPerCycle(operand) == 0) return ProductVertex::kAmp;
+  const std::uint64_t amp = AmpCycles(target, operand, partial, block, wide_weight_loads);
+  const std::uint64_t dots = HorizontalMacCycles(target, operand, partial, block);
+  if (OuterCycles(target, operand, partial, block) < std::min(amp, dots)) return ProductVertex::kOuter;
+  return dots < amp ? ProductVertex::kHorizontalMac : ProductVertex::kAmp;
+}
 
 std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType partial,
                             const ProductBlock& block, bool wide_weight_loads) {
@@ -68,15 +91,9 @@ std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType part
     return static_cast<std::uint64_t>(products * ScalarCyclesPerProduct(operand) +
                                       target.supervisor_overhead);
   }
-  return std::min(AmpCycles(target, operand, partial, block, wide_weight_loads),
-                  OuterCycles(target, operand, partial, block));
-}
-
-bool IsOuterProduct(const TargetModel& target, DType operand, DType partial, const ProductBlock& block,
-                    bool wide_weight_loads) {
-  return target.AmpMacsPerCycle(operand) > 0 &&
-         OuterCycles(target, operand, partial, block) <
-             AmpCycles(target, operand, partial, block, wide_weight_loads);
+  return std::min({AmpCycles(target, operand, partial, block, wide_weight_loads),
+                   HorizontalMacCycles(target, operand, partial, block),
+                   OuterCycles(target, operand, partial, block)});
 }
 
 std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType out, std::int64_t partials,

@@ -18,14 +18,15 @@ struct ProductBlock {
 // The block's columns stay in the AMP, its rows are streamed past them.
 //
 // Returns the cycles of one vertex (six workers together). `operand` is the wider of the operand types. Types
-// of the AMP: PopLibs' 1x1 convolution, or its outer product for a depth of one (amp_cost.h). Other types:
-// scalar multiply-adds. wide_weight_loads: uses 128-bit weight loads (option use128BitConvUnitLoad).
+// of the AMP: the fastest of PopLibs' vertices. Other types: scalar multiply-adds. wide_weight_loads: uses
+// 128-bit weight loads (option use128BitConvUnitLoad).
 std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType partial,
                             const ProductBlock& block, bool wide_weight_loads);
 
-// Whether the vertex is the outer product.
-bool IsOuterProduct(const TargetModel& target, DType operand, DType partial, const ProductBlock& block,
-                    bool wide_weight_loads);
+// The vertices of a product: 1x1 convolutions in the AMP and by dot products, and that of a depth of one.
+enum class ProductVertex { kAmp, kHorizontalMac, kOuter };
+ProductVertex ProductVertexOf(const TargetModel& target, DType operand, DType partial,
+                              const ProductBlock& block, bool wide_weight_loads);
 
 // Returns the cycles of a vertex that adds `partials` vectors of `elements` elements: poplin's ReduceAdd, or
 // one vector of every partial per cycle for types that it does not have.

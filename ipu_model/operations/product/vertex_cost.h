@@ -1,7 +1,7 @@
-// Cycles of PopLibs' convolution vertices beside those of operations/product/amp_cost.h, in closed form.
+// Cycles of PopLibs' convolution vertices beside those of amp_cost.h, in closed form.
 // Source: lib/poplin/PerformanceEstimation.hpp; the .cc file names the function of each.
-#ifndef IPU_MODEL_OPERATIONS_CONVOLUTION_VERTEX_COST_H_
-#define IPU_MODEL_OPERATIONS_CONVOLUTION_VERTEX_COST_H_
+#ifndef IPU_MODEL_OPERATIONS_PRODUCT_VERTEX_COST_H_
+#define IPU_MODEL_OPERATIONS_PRODUCT_VERTEX_COST_H_
 
 #include <cstdint>
 
@@ -44,4 +44,4 @@ std::uint64_t VmacCycles(const TargetModel& target, const VmacVertex& vertex, co
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_OPERATIONS_CONVOLUTION_VERTEX_COST_H_
+#endif  // IPU_MODEL_OPERATIONS_PRODUCT_VERTEX_COST_H_

@@ -1,4 +1,4 @@
-#include "operations/convolution/vertex_cost.h"
+#include "operations/product/vertex_cost.h"
 
 #include <algorithm>
 #include <numeric>
