@@ -7,7 +7,8 @@ SOURCE is a Git checkout of github.com/graphcore/poplibs; BUILD a CMake build of
 steps are headers, objects, libraries, codelets, tests and report; the last writes docs/poplibs_conformance.md. The step
 check, which only runs when it is named, fails for a test that failed and has no cause in tools/poplibs/report.py; so
 does compare, which runs operations by PopLibs and by our own library, and writes the table of both in
-docs/model_accuracy.md.
+docs/model_accuracy.md. The step plans, also by name only, writes the table there of convolutions beside what PopLibs'
+planner expects.
 
 A run may be interrupted: the same command again does what is missing. A test is run again when the library of the
 model, PopLibs' libraries or their codelets have changed since, and when it did not end in a shorter time than --seconds
@@ -26,7 +27,7 @@ import argparse
 import pathlib
 import sys
 
-from poplibs import build, compare, ctests, report
+from poplibs import build, compare, ctests, plans, report
 from poplibs.workspace import CODELET_LIBRARIES, Workspace
 
 STEPS = ("headers", "objects", "libraries", "codelets", "tests", "report")
@@ -50,8 +51,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="when the last test may begin")
     parser.add_argument("steps", nargs="*", default=STEPS)
     arguments = parser.parse_args()
-    if unknown := set(arguments.steps) - {*STEPS, "compare", "check"}:
-        parser.error(f"there is no step {', '.join(sorted(unknown))}: {', '.join(STEPS)}, check, compare")
+    if unknown := set(arguments.steps) - {*STEPS, "compare", "plans", "check"}:
+        parser.error(f"there is no step {', '.join(sorted(unknown))}: {', '.join(STEPS)}, check, compare, plans")
     space = Workspace(arguments.poplibs.resolve(), arguments.build.resolve(), arguments.work.resolve(), arguments.jobs)
     for step in arguments.steps:
         if step == "tests":
@@ -68,6 +69,8 @@ def main() -> None:
                 sys.exit(f"{len(failed)} tests failed without a known cause:\n    " + "\n    ".join(failed))
         elif step == "compare":
             compare.compare(space, arguments.only)
+        elif step == "plans":
+            plans.compare(space)
         else:
             build.STEPS[step](space)
 

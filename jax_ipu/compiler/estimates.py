@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import capacity
+from jax_ipu.compiler import accuracy, capacity
 from jax_ipu.compiler.api import attempt, parse_target, reported
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
@@ -70,6 +70,11 @@ class Estimate:
             operands they reach a quarter.
         fullest_tile_bytes: bytes on the fullest tile at its fullest moment.
         total_bytes: bytes on all tiles, each at its own fullest moment.
+        cycles_error: how far `cycles` may be off, as a part of them (docs/model_accuracy.md); None where no part of
+            them was compared with anything.
+        cycles_error_known: the part of `cycles` that `cycles_error` is of, 0 to 1.
+        memory_error: how far `total_bytes` may be off, in the same way.
+        memory_error_known: the part of `total_bytes` that `memory_error` is of, 0 to 1.
         operations: the operations in falling order of cycles; all branches of conditionals.
         report: everything that the IPU model knows of the program; None where it came to no report.
 
@@ -114,6 +119,10 @@ class Estimate:
     utilisation: float | None = None
     fullest_tile_bytes: int | None = None
     total_bytes: int | None = None
+    cycles_error: float | None = None
+    cycles_error_known: float | None = None
+    memory_error: float | None = None
+    memory_error_known: float | None = None
     operations: tuple[OperationCost, ...] = ()
     report: _ipu.DeviceReport | None = field(default=None, compare=False)
 
@@ -200,6 +209,13 @@ class Estimate:
             rows.append(("fullest tile", f"{bytes_text(self.fullest_tile_bytes)} of {limit} ({used})"))
         if self.total_bytes is not None:
             rows.append(("all tiles", bytes_text(self.total_bytes)))
+        bands = (
+            ("cycles", self.cycles_error, self.cycles_error_known),
+            ("memory", self.memory_error, self.memory_error_known),
+        )
+        errors = [f"{name} {accuracy.Band(error, known)}" for name, error, known in bands if known is not None]
+        if errors:
+            rows.append(("expected error", "; ".join(errors)))
         return rows
 
     def table(self, top: int | None = None) -> list[Row]:
@@ -339,6 +355,8 @@ def _of_report(
     seconds = report.cycles.total / clock
     # Each of these is written by a program of its own before the call.
     host_cycles = report.host_link_cycles + ipu.host_link_cycles(len(kept), sum(kept))
+    of_cycles = accuracy.cycles_band((row.kind, row.cycles) for row in report.operations)
+    of_memory = accuracy.memory_band(_memory_parts(report))
     return Estimate(
         name=name,
         target=f"{ipu.version}:{ipu.num_tiles}",
@@ -362,9 +380,25 @@ def _of_report(
         fullest_tile_bytes=report.max_tile_bytes,
         tile_memory_bytes=ipu.bytes_per_tile,
         total_bytes=report.total_bytes,
+        cycles_error=of_cycles.error if planned else None,
+        cycles_error_known=of_cycles.known if planned else None,
+        memory_error=of_memory.error if planned else None,
+        memory_error_known=of_memory.known if planned else None,
         operations=tuple(sorted(report.operations, key=lambda row: -row.cycles)),
         report=report,
     )
+
+
+def _memory_parts(report: _ipu.DeviceReport) -> dict[str, int]:
+    """The bytes on all tiles, each at its fullest moment, by parts as a report names them."""
+    return {
+        "variables": report.variable_bytes,
+        "constants": report.constant_bytes,
+        "temporaries": report.temporary_bytes,
+        "exchange_buffers": report.exchange_buffer_bytes,
+        "vertex_state": report.vertex_bytes,
+        "code": report.code_bytes,
+    }
 
 
 def _stored_bytes(built: BuiltProgram | None) -> tuple[list[int], int]:

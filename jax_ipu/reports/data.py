@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
+from jax_ipu.compiler.accuracy import as_rows
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
@@ -18,7 +19,6 @@ from jax_ipu.compiler.pipeline import without_calls
 from jax_ipu.compiler.shardings import parts_along
 from jax_ipu.compiler.types import Shape, type_text
 from jax_ipu.compiler.variants.batch import find_batch
-from jax_ipu.reports.accuracy import as_rows
 from jax_ipu.reports.layers import NOWHERE, CostTree, Place, first_place, functions_of, titles
 from jax_ipu.reports.operations import operations_of
 from jax_ipu.reports.sources import Sources

@@ -596,3 +596,25 @@ def test_manual(number, capsys):
 def test_examples_of_docstrings():
     result = doctest.testmod(estimates)
     assert result.attempted >= 5 and result.failed == 0
+
+
+def test_errors_are_those_of_the_kinds_of_operations():
+    """A program's expected error is the mean of its operations', and it says of which part of the program it is."""
+    x, w = jax.ShapeDtypeStruct((64, 128), np.float32), jax.ShapeDtypeStruct((128, 32), np.float32)
+    product = jax_ipu.estimate(lambda x, w: jnp.tanh(x @ w), x, w)
+    assert product.cycles_error == pytest.approx(0.11) and product.cycles_error_known == 1
+    assert 0 <= product.memory_error < 0.3 and 0 < product.memory_error_known < 1
+    assert "cycles 11 %" in dict(product.summary())["expected error"]
+    transform = jax_ipu.estimate(lambda x: jnp.fft.fft(x), x)
+    assert transform.cycles_error is None or transform.cycles_error_known < 0.5
+    refused = jax_ipu.estimate(lambda x: jnp.outer(x, x), jax.ShapeDtypeStruct((100_000,), np.float32))
+    assert refused.cycles_error is None and refused.cycles_error_known is None
+
+
+def test_most_of_a_convolutional_network_has_an_error():
+    def loss(kernel, images):
+        maps = jax.nn.relu(jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME"))
+        return jax.lax.reduce_window(maps, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID").sum()
+
+    shapes = [jax.ShapeDtypeStruct(s, np.float32) for s in ((8, 3, 3, 3), (4, 3, 16, 16))]
+    assert jax_ipu.estimate(jax.grad(loss), *shapes).cycles_error_known > 0.9

@@ -18,10 +18,10 @@ from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu import _ipu, reports
+from jax_ipu.compiler.accuracy import ACCURACY
 from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.compiler.user_shapes import with_user_shapes
 from jax_ipu.reports import alternatives, html
-from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
 from jax_ipu.reports.insights import insights, what_helps, what_was_not_tried
 from support import report_programs
@@ -749,17 +749,39 @@ def test_accuracy_names_kinds_of_operations(made):
         assert {kind for entry in ACCURACY for kind in entry.applies_to} & known
 
 
+def error_text(error):
+    return "unknown" if error is None else f"{100 * error:.0f} %"
+
+
+def test_accuracy_is_that_of_the_manual():
+    """The table of errors by kind, and that those which come from PopLibs are the medians of its tables."""
+    manual = (DOCS / "model_accuracy.md").read_text()
+    rows = re.findall(r"(?m)^\| ([A-Za-z ]+) \| (\d+ %|unknown) \| ([a-zA-Z ]+) \|$", manual)
+    kinds = [entry for entry in ACCURACY if not entry.categories]
+    assert rows == [(entry.kind, error_text(entry.cycles), entry.source) for entry in kinds]
+    medians = dict(re.findall(r"(?m)^\| ([a-z ]+) \| \d+ \|[^|]+\|[^|]+\|[^|]+\| (\d+) % \|$", manual))
+    for entry in kinds:
+        if entry.kind in ("reductions", "slices", "windows"):
+            assert round(100 * entry.cycles) >= int(medians[entry.kind])
+    by_planner = re.search(r"Median error of the cycles (\d+) %, largest \d+ %; of the bytes (\d+) %", manual)
+    [convolutions] = [entry for entry in kinds if entry.kind == "convolutions"]
+    memory = {category: entry.memory for entry in ACCURACY for category in entry.categories}
+    assert round(100 * convolutions.cycles) >= int(by_planner[1])
+    assert round(100 * memory["exchange_buffers"]) >= max(int(medians["exchange buffers"]), int(by_planner[2]))
+    assert round(100 * memory["vertex_state"]) >= int(medians["vertex state"])
+
+
 def test_accuracy_of_each_part_of_the_memory(made):
     data = made[1].as_dict()
     named = [category for entry in data["accuracy"] for category in entry["categories"]]
     assert sorted(named) == sorted(data["memory"]["categories"] if data["memory"] else named)
     # The report gives the error of memory that the manual gives.
     manual = (DOCS / "model_accuracy.md").read_text()
-    rows = dict(re.findall(r"(?m)^\| ([a-z, ]+) \| (exact|unknown) \|", manual))
+    rows = dict(re.findall(r"(?m)^\| ([a-z, ]+) \| (exact|unknown|\d+ %) \|", manual))
     for entry in ACCURACY:
         for category in entry.categories:
             [said] = [v for parts, v in rows.items() if category.replace("_", " ") in parts.split(", ")]
-            assert said == ("exact" if entry.memory == 0 else "unknown")
+            assert said == ("exact" if entry.memory == 0 else error_text(entry.memory))
 
 
 IN_PLACE = {

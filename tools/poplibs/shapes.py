@@ -10,10 +10,11 @@ wants them; streams take none. Without --only the table is written into docs/mod
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from .cases import Case, cases
 from .workspace import ROOT
 
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
@@ -32,101 +33,99 @@ the fullest tile.
 """
 
 
-class Case(NamedTuple):
-    """A function of one operation, and the shapes and types of its arguments."""
-
-    name: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-
-def cases() -> Iterator[Case]:
-    """The shapes that are compared."""
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-
-    structure: Any = jax.ShapeDtypeStruct
-
-    def spec(dtype: str, *shape: int) -> Any:
-        return structure(shape, dtype)
-
-    def convolve(stride: int) -> Callable[..., Any]:
-        dims = ("NHWC", "HWIO", "NHWC")
-        return lambda x, w: lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=dims)
-
-    types = (("f32", "float32"), ("f16", "float16"))
-    products = [(64, 64, 64), (128, 128, 128), (256, 256, 256), (128, 784, 256), (128, 256, 10), (1, 512, 512)]
-    for name, dtype in types:
-        for m, k, n in products:
-            yield Case(f"product {m}x{k}x{n} {name}", jnp.matmul, (spec(dtype, m, k), spec(dtype, k, n)))
-        yield Case(f"8 products 64x64x64 {name}", jnp.matmul, (spec(dtype, 8, 64, 64), spec(dtype, 8, 64, 64)))
-    convolutions = [(1, 16, 32, 3, 64, 1), (1, 28, 1, 5, 8, 1), (1, 14, 64, 1, 64, 1), (1, 16, 32, 3, 32, 2)]
-    for name, dtype in types:
-        for batch, size, channels, window, out, stride in convolutions:
-            image, kernel = spec(dtype, batch, size, size, channels), spec(dtype, window, window, channels, out)
-            title = f"convolution {size}x{size}x{channels}, {window}x{window} to {out}, stride {stride} {name}"
-            yield Case(title, convolve(stride), (image, kernel))
-    for name, dtype in types:
-        for rows, columns, axis in [(256, 256, 0), (256, 256, 1), (64, 4096, 1), (1024, 256, None)]:
-            what = {0: "columns", 1: "rows", None: "all"}[axis]
-            reduction = Case(
-                f"sum of {what} {rows}x{columns} {name}",
-                lambda x, axis=axis: lax.reduce(
-                    x, jnp.zeros((), x.dtype), lax.add, (0, 1) if axis is None else (axis,)
-                ),
-                (spec(dtype, rows, columns),),
-            )
-            yield reduction
-    maps: list[tuple[str, Callable[..., Any], int]] = [
-        ("x + y", lambda x, y: x + y, 2),
-        ("tanh(x)", jnp.tanh, 1),
-        ("x * y + z", lambda x, y, z: x * y + z, 3),
-    ]
-    for name, dtype in types:
-        for title, function, count in maps:
-            yield Case(f"{title} of 65536 {name}", function, (spec(dtype, 65536),) * count)
-    for rows, length, k in [(1, 1024, 8), (16, 256, 4)]:
-        yield Case(f"top {k} of {rows}x{length} s32", lambda x, k=k: lax.top_k(x, k), (spec("int32", rows, length),))
+KINDS = """Those and more shapes (`tools/poplibs/cases.py`) by kind, and what follows from plans in a tile's memory.
+The error is |own - PopLibs| / PopLibs:
+"""
+# Parts of a tile's memory that follow from plans, as a report names them.
+PARTS = ("temporaries", "exchange_buffers", "vertex_state")
 
 
 class Numbers(NamedTuple):
-    """Of one compilation."""
+    """Of one compilation. `parts`: bytes of each part of the memory, on the tile that has most of it."""
 
     cycles: int
     phases: str
     tiles: int
     bytes: int
+    parts: dict[str, int]
 
     def cells(self) -> str:
         return f"{self.cycles:,} | {self.phases} | {self.tiles:,} | {self.bytes:,}"
 
 
+class Pair(NamedTuple):
+    """Of one case: this project's figures, and those with PopLibs, or why there are none."""
+
+    case: Case
+    own: Numbers
+    theirs: Numbers | None
+    reason: str
+
+    def line(self) -> str:
+        """Of the table; an operation that is not PopLibs' has the reason in place of figures."""
+        if self.theirs is None:
+            return f"| {self.case.name} | {self.own.cells()} | {self.reason} | | | | |"
+        ratio = self.own.cycles / self.theirs.cycles
+        return f"| {self.case.name} | {self.own.cells()} | {self.theirs.cells()} | {ratio:.2f} |"
+
+
 def measure(case: Case, target: str, options: dict[str, str]) -> tuple[Numbers, list[str]]:
     """The figures of a compilation, and why operations are not PopLibs'."""
+    import jax
+
     import jax_ipu
 
-    data = jax_ipu.report(case.function, *case.arguments, target=target, compiler_options=options).as_dict()
+    function = jax.jit(case.function, donate_argnums=0) if case.donated else case.function
+    data = jax_ipu.report(function, *case.arguments, target=target, compiler_options=options).as_dict()
     if not data["program"]["fits"]:
         raise RuntimeError(str(data["program"]["reason"]).splitlines()[0])
     estimate = data["estimate"]
     phases = " / ".join(f"{estimate[f'{part}_cycles']:,}" for part in ("compute", "exchange", "sync"))
     most = max(data["operations"], key=lambda row: int(row["cycles"]), default={"tiles": 0})
-    numbers = Numbers(estimate["cycles"], phases, most["tiles"], estimate["fullest_tile_bytes"])
+    parts = {part: _largest(data["memory"]["categories"][part]) for part in PARTS}
+    numbers = Numbers(estimate["cycles"], phases, most["tiles"], estimate["fullest_tile_bytes"], parts)
     others = [row["reason"] for row in data["libraries"] or () if row["library"] != "PopLibs"]
     return numbers, others
 
 
-def line_of(case: Case, target: str, folder: str) -> str:
-    """The line of the table; an operation that is not PopLibs' has the reason in place of figures."""
+def _largest(values: Any) -> int:
+    """Of a list as a report holds it: runs are pairs of a value and a count."""
+    return max(values["rle"][::2] if isinstance(values, dict) else values, default=0)
+
+
+def pair_of(case: Case, target: str, folder: str) -> Pair:
+    """Both compilations of a case."""
     own, _ = measure(case, target, {})
     try:
         theirs, others = measure(case, target, {"ipu_poplibs": folder})
     except RuntimeError as error:
-        others = [str(error).splitlines()[0]]
-    if others:
-        return f"| {case.name} | {own.cells()} | {'; '.join(others)} | | | | |"
-    return f"| {case.name} | {own.cells()} | {theirs.cells()} | {own.cycles / theirs.cycles:.2f} |"
+        return Pair(case, own, None, str(error).splitlines()[0])
+    return Pair(case, own, None if others else theirs, "; ".join(others))
+
+
+def ratios(title: str, own: list[int], theirs: list[int]) -> str:
+    """A line of the tables by kind and by part of the memory."""
+    found = sorted(a / b for a, b in zip(own, theirs, strict=True) if b > 0)
+    if not found:
+        return f"| {title} | 0 | | | | |"
+    error = statistics.median(abs(ratio - 1) for ratio in found)
+    spread = f"{statistics.median(found):.2f} | {found[0]:.2f} | {found[-1]:.2f}"
+    return f"| {title} | {len(found)} | {spread} | {100 * error:.0f} % |"
+
+
+def by_kind(pairs: list[Pair]) -> str:
+    """The cycles of all shapes by kind, and the parts of their memory."""
+    columns = "shapes | own / PopLibs, median | least | most | median error |\n|---|---:|---:|---:|---:|---:|"
+    both = [(pair.case.kind, pair.own, pair.theirs) for pair in pairs if pair.theirs is not None]
+    lines = [f"| cycles of | {columns}"]
+    for kind in dict.fromkeys(kind for kind, _, _ in both):
+        own, theirs = zip(*((a.cycles, b.cycles) for of, a, b in both if of == kind), strict=True)
+        lines.append(ratios(kind, list(own), list(theirs)))
+    lines += ["", f"| bytes of | {columns}"]
+    for part in PARTS:
+        numbers = [(a.parts[part], b.parts[part]) for _, a, b in both]
+        lines.append(ratios(part.replace("_", " "), [a for a, _ in numbers], [b for _, b in numbers]))
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -136,16 +135,18 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only shapes whose name has this word; nothing is written")
     parser.add_argument("--target", default="ipu2:1472")
     arguments = parser.parse_args()
-    lines = []
+    pairs = []
     for case in cases():
         if arguments.only in case.name:
-            lines.append(line_of(case, arguments.target, arguments.folder))
-            print(lines[-1], flush=True)
+            pairs.append(pair_of(case, arguments.target, arguments.folder))
+            print(pairs[-1].line(), flush=True)
+    kinds = by_kind(pairs)
+    print(f"\n{kinds}")
     if arguments.only:
         return
     text = DOCUMENT.read_text()
     if BEGIN not in text:
         sys.exit(f"{DOCUMENT} has no line {BEGIN}")
     before, rest = text.split(BEGIN)
-    table = HEADER.format(target=arguments.target) + "\n".join(lines)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}")
+    table = HEADER.format(target=arguments.target) + "\n".join(pair.line() for pair in pairs if pair.case.listed)
+    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{table}\n\n{KINDS}\n{kinds}\n\n{END}{rest.split(END)[1]}")

@@ -242,7 +242,7 @@ class MapOperation : public Operation, public LimitsBuffers, public Expandable {
     std::vector<bool> scalars;
     std::vector<std::vector<bool>> repeats;
     const std::vector<std::int64_t> order = MemoryOrder(first);
-    bool in_place = false;
+    unsigned replaced = 0;  // operands that a result replaces: one pointer for both
     for (const unsigned i : used) {
       const View& view = inputs[i];
       scalars.push_back(IsOneElement(view));
@@ -251,10 +251,12 @@ class MapOperation : public Operation, public LimitsBuffers, public Expandable {
         const auto d = static_cast<std::size_t>(dim);
         repeats.back().push_back(view.shape[d] > 1 && view.strides[d] == 0);
       }
-      for (const unsigned o : members)
-        in_place = in_place || (view.variable == outputs[o].variable && view.offset == outputs[o].offset);
+      const bool in_place = std::any_of(members.begin(), members.end(), [&](unsigned o) {
+        return view.variable == outputs[o].variable && view.offset == outputs[o].offset;
+      });
+      replaced += in_place ? 1 : 0;
     }
-    const ElementwiseCost cost(part, scalars, in_place, repeats);
+    const ElementwiseCost cost(part, scalars, replaced > 0, repeats);
     group.cycles = [cost, order](const TargetModel& target, const Box& box) {
       if (!cost.repeats()) return cost.Cycles(target, box.num_elements());
       std::vector<std::int64_t> extents;
@@ -265,7 +267,8 @@ class MapOperation : public Operation, public LimitsBuffers, public Expandable {
       return cost.Cycles(target, extents);
     };
     group.code_bytes = cost.CodeBytes(context.target());
-    group.vertex_bytes = 8 + 4 * (used.size() + members.size());
+    // As PopLibs' vertices have it: a pointer to each operand, and the number of elements.
+    group.vertex_bytes = 4 + 4 * (used.size() + members.size() - replaced);
     group.compute = [kernel = ElementwiseKernel(part)](
                         HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                         const std::vector<HostTensor>& writes) { kernel.Run(host, reads, writes); };
