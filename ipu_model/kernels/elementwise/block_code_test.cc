@@ -81,9 +81,10 @@ Expression RandomProgram(std::mt19937& random, int operations) {
                                            O::kTrunc,   O::kSqrt,     O::kSquare,   O::kInverse,  O::kAdd,
                                            O::kAdd,     O::kSubtract, O::kMultiply, O::kMultiply, O::kDivide,
                                            O::kMaximum, O::kMinimum,  O::kClamp,    O::kSelect,   O::kExp};
-  static const std::vector<O> kOfIntegers = {O::kAdd, O::kSubtract, O::kMultiply,  O::kAnd,
-                                             O::kOr,  O::kXor,      O::kShiftLeft, O::kShiftRightLogical,
-                                             O::kNot, O::kMaximum,  O::kMinimum,   O::kSelect};
+  static const std::vector<O> kOfIntegers = {O::kAdd,   O::kSubtract, O::kMultiply,  O::kAnd,
+                                             O::kOr,    O::kXor,      O::kShiftLeft, O::kShiftRightLogical,
+                                             O::kSign,  O::kNot,      O::kMaximum,   O::kMinimum,
+                                             O::kSelect};
   static const std::vector<O> kComparisons = {O::kEq, O::kNe, O::kLt, O::kLe, O::kGt, O::kGe};
   Expression e;
   e.inputs = Inputs::Types();
