@@ -1,11 +1,13 @@
 // The block interpreter: runs each operation of the expression over a block of 1,000 to 2,000 elements before
-// the next operation, so that intermediate results never leave the first-level cache.
+// the next operation, so that intermediate results never leave the first-level cache. Runs of operations that
+// have machine code (block_code.h) go over the block together.
 #include "kernels/elementwise/elementwise.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 
+#include "kernels/elementwise/block_code.h"
 #include "kernels/elementwise/block_layout.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
 #include "kernels/elementwise/micro_program.h"
@@ -22,7 +24,8 @@ void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n)
 // register pointers of every block there.
 struct Bound {
   Arrangement arrangement;
-  std::int64_t raw_offset, pointers_offset, worker_bytes;
+  const BlockCode* code;  // null without code
+  std::int64_t raw_offset, spilled_offset, pointers_offset, worker_bytes;
   unsigned char* memory;  // worker_bytes for each worker
 };
 
@@ -33,7 +36,9 @@ class Worker {
         p_(*bound.arrangement.program),
         slots_(bound.memory + worker * bound.worker_bytes),
         raw_(slots_ + bound.raw_offset),
+        spilled_(slots_ + bound.spilled_offset),
         pointer_(reinterpret_cast<const void**>(slots_ + bound.pointers_offset)),
+        code_(bound.code),
         num_inputs_(p_.inputs.size()) {
     for (std::size_t c = 0; c < p_.constants.size(); ++c) pointer_[num_inputs_ + c] = p_.constants[c].data();
   }
@@ -57,10 +62,13 @@ class Worker {
     for (std::size_t i = 0; i < num_inputs_; ++i) Load(i, block, first_block);
     const std::size_t num_steps = p_.steps.size();
     for (std::size_t s = 0; s < num_steps; ++s) {
+      if (code_ != nullptr && code_->run_at[s] != nullptr) {
+        RunCode(*code_->run_at[s], block);
+        s = code_->run_at[s]->end - 1;
+        continue;
+      }
       const MicroStep& step = p_.steps[s];
-      const int direct = b_.direct_output[step.result];
-      void* result = direct >= 0 ? Address(b_.walks[num_inputs_ + static_cast<std::size_t>(direct)], block)
-                                 : Slot(p_.slot[step.result]);
+      void* result = ResultOf(step.result, block);
       const bool scalar = b_.scalar[step.result];
       MicroArguments m;
       m.result = result;
@@ -84,6 +92,37 @@ class Worker {
     }
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
       if (!b_.outputs[o].direct) Store(o, block);
+  }
+
+  // Where a step writes its result.
+  unsigned char* ResultOf(std::uint16_t reg, const Block& block) const {
+    const int direct = b_.direct_output[reg];
+    return direct < 0 ? Slot(p_.slot[reg])
+                      : Address(b_.walks[num_inputs_ + static_cast<std::size_t>(direct)], block);
+  }
+
+  void RunCode(const CodeRun& run, const Block& block) {
+    const void** pointers = pointer_ + p_.registers.size();
+    const void** entry = pointers + CodeRun::kOwnPointers;
+    bool rows = false;
+    for (const std::uint16_t reg : run.operands) {
+      *entry++ = pointer_[reg];
+      rows = rows || IsPerRow(reg);
+    }
+    for (const std::uint16_t reg : run.results) *entry++ = pointer_[reg] = ResultOf(reg, block);
+    if (!rows) return run.Call(pointers, spilled_, block.count());
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      run.Call(pointers, spilled_, block.length);
+      entry = pointers + CodeRun::kOwnPointers;
+      const auto advance = [&](std::uint16_t reg, std::int64_t elements) {
+        const auto bytes = static_cast<std::int64_t>(SizeOf(p_.registers[reg])) * elements;
+        *entry = static_cast<const unsigned char*>(*entry) + bytes;
+        ++entry;
+      };
+      for (const std::uint16_t reg : run.operands)
+        advance(reg, IsPerRow(reg) ? 1 : b_.scalar[reg] ? 0 : block.length);
+      for (const std::uint16_t reg : run.results) advance(reg, block.length);
+    }
   }
 
   bool IsPerRow(std::uint16_t reg) const { return b_.per_row != nullptr && b_.per_row[reg]; }
@@ -192,15 +231,17 @@ class Worker {
 
   const Arrangement& b_;
   const MicroProgram& p_;
-  unsigned char *slots_, *raw_;
-  const void** pointer_;
+  unsigned char *slots_, *raw_, *spilled_;
+  const void** pointer_;  // of the registers, then what code gets
+  const BlockCode* code_;
   std::size_t num_inputs_;
 };
 
 }  // namespace
 
 ElementwiseKernel::ElementwiseKernel(const Expression& expression)
-    : program_(std::make_shared<const MicroProgram>(Lower(expression))) {}
+    : program_(std::make_shared<const MicroProgram>(Lower(expression))),
+      code_(std::make_shared<BlockCodeCache>()) {}
 
 void ElementwiseKernel::Run(HostContext& context, const std::vector<HostTensor>& in,
                             const std::vector<HostTensor>& out) const {
@@ -220,14 +261,20 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   bound.arrangement = Arrange(p, in, out, kShortRows, scratch);
   HoldOneValuePerRow(&bound.arrangement, scratch);
   const Arrangement& a = bound.arrangement;
+  const std::shared_ptr<const BlockCode> code = code_->Find(a, elements);
+  bound.code = code.get();
   const std::int64_t blocks = a.layout.num_blocks();
   ThreadPool& pool = context.pool;
   int workers = 1;
   if (static_cast<double>(elements) * a.nanoseconds > kNanosecondsForThreads)
     workers = static_cast<int>(std::min<std::int64_t>(blocks, pool.size()));
   bound.raw_offset = a.num_slots * a.slot_bytes;
-  bound.pointers_offset = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
-  const auto pointer_bytes = static_cast<std::int64_t>(p.registers.size() * sizeof(const void*));
+  bound.spilled_offset = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
+  const std::size_t spilled_bytes = code == nullptr ? 0 : code->spilled_bytes;
+  bound.pointers_offset =
+      (bound.spilled_offset + static_cast<std::int64_t>(spilled_bytes) + 63) & ~std::int64_t{63};
+  const std::size_t pointers = p.registers.size() + (code == nullptr ? 0 : code->most_pointers);
+  const auto pointer_bytes = static_cast<std::int64_t>(pointers * sizeof(const void*));
   bound.worker_bytes = (bound.pointers_offset + pointer_bytes + 63) & ~std::int64_t{63};
   bound.memory = scratch.Allocate<unsigned char>(static_cast<std::size_t>(bound.worker_bytes * workers));
   if (workers == 1) {

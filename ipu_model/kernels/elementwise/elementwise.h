@@ -12,6 +12,7 @@
 
 namespace ipu_model {
 
+class BlockCodeCache;
 struct MicroProgram;
 
 class ElementwiseKernel {
@@ -31,6 +32,7 @@ class ElementwiseKernel {
 
  private:
   std::shared_ptr<const MicroProgram> program_;
+  std::shared_ptr<BlockCodeCache> code_;
 };
 
 }  // namespace ipu_model

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "kernels/copy/permuted_copy.h"
+#include "kernels/elementwise/block_code.h"
+#include "kernels/elementwise/call_compiler.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
 #include "kernels/host/isa.h"
@@ -59,6 +61,20 @@ void Fill(const MicroArguments& m) {
     std::memcpy(to + static_cast<std::size_t>(i) * m.immediate, element, m.immediate);
 }
 
+constexpr std::size_t kMostSpilledBytes = 4096;
+constexpr double kNanosecondsOfCall = 5;
+
+// A run, and what keeps it alive.
+struct KeptRun {
+  std::shared_ptr<const BlockCode> code;
+  const CodeRun* run;
+};
+void CallCode(const MicroArguments& m) {
+  static_cast<const KeptRun*>(m.operand[0])
+      ->run->Call(static_cast<const void**>(m.result),
+                  static_cast<unsigned char*>(const_cast<void*>(m.operand[1])), m.n);
+}
+
 bool HasScalarsOfShortRows(const Arrangement& a) {
   bool scalars = false;
   for (std::size_t i = 0; i < a.program->inputs.size(); ++i) {
@@ -71,10 +87,12 @@ bool HasScalarsOfShortRows(const Arrangement& a) {
 
 class Binder {
  public:
+  // `code`: null for calls of block functions only.
   Binder(const std::shared_ptr<const MicroProgram>& program, const Arrangement& arrangement,
-         const HostTensor* in, const HostTensor* out)
+         std::shared_ptr<const BlockCode> code, const HostTensor* in, const HostTensor* out)
       : a_(arrangement),
         p_(*arrangement.program),
+        code_(std::move(code)),
         in_(in),
         out_(out),
         block_(arrangement.layout.At(0)),
@@ -87,11 +105,18 @@ class Binder {
     for (Place& saved : saved_) saved = list_->NewScratch(kLargestElement);
   }
 
-  std::unique_ptr<BoundKernel> Run() {
+  std::unique_ptr<CallList> Run() {
     for (std::size_t i = 0; i < p_.inputs.size(); ++i) Load(i);
     for (std::size_t c = 0; c < p_.constants.size(); ++c)
       place_[p_.inputs.size() + c] = CallList::Fixed(p_.constants[c].data());
-    for (std::size_t s = 0; s < p_.steps.size(); ++s) Step(s);
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) {
+      if (code_ == nullptr || code_->run_at[s] == nullptr) {
+        Step(s);
+      } else {
+        Code(*code_->run_at[s]);
+        s = code_->run_at[s]->end - 1;
+      }
+    }
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
       if (!a_.outputs[o].direct) Store(o);
     if (a_.layout.num_blocks() > 1) RepeatForRows();
@@ -174,11 +199,23 @@ class Binder {
     return input == nullptr || output == nullptr || input == output;
   }
 
+  Place ResultOf(std::uint16_t reg) const {
+    const int direct = a_.direct_output[reg];
+    return direct >= 0 ? CallList::Output(static_cast<std::size_t>(direct)) : slots_[p_.slot[reg]];
+  }
+
+  void Code(const CodeRun& run) {
+    if (spilled_.base == Place::Base::kFixed) spilled_ = list_->NewScratch(kMostSpilledBytes);
+    std::vector<Place> pointers;
+    for (const std::uint16_t reg : run.operands) pointers.push_back(place_[reg]);
+    for (const std::uint16_t reg : run.results) pointers.push_back(place_[reg] = ResultOf(reg));
+    list_->AddTable(CallCode, list_->Keep(KeptRun{code_, &run}), spilled_, std::move(pointers),
+                    CodeRun::kOwnPointers, block_.count());
+  }
+
   void Step(std::size_t s) {
     const MicroStep& step = p_.steps[s];
-    const int direct = a_.direct_output[step.result];
-    const Place result =
-        direct >= 0 ? CallList::Output(static_cast<std::size_t>(direct)) : slots_[p_.slot[step.result]];
+    const Place result = ResultOf(step.result);
     const bool scalar = a_.scalar[step.result];
     const unsigned scalars = scalar ? 0 : a_.scalar_of[s];
     Place operands[4];
@@ -226,11 +263,60 @@ class Binder {
 
   const Arrangement& a_;
   const MicroProgram& p_;
+  std::shared_ptr<const BlockCode> code_;
   const HostTensor *in_, *out_;
   Block block_;
   std::unique_ptr<CallList> list_;
   std::vector<Place> place_, slots_;  // by register
-  Place raw_, saved_[4];
+  Place raw_, saved_[4], spilled_;
+};
+
+// A program on blocks that are too long for the code of loops. Its steps get code once they have run often.
+class BoundProgram : public BoundKernel {
+ public:
+  BoundProgram(std::shared_ptr<const MicroProgram> program, std::shared_ptr<BlockCodeCache> cache,
+               std::unique_ptr<CallList> calls, double nanoseconds, const HostTensor* in,
+               const HostTensor* out)
+      : program_(std::move(program)),
+        cache_(std::move(cache)),
+        calls_(std::move(calls)),
+        runs_(static_cast<std::int64_t>(kNanosecondsForCode / nanoseconds)),
+        in_(in, in + program_->inputs.size()),
+        out_(out, out + program_->outputs.size()),
+        scratch_bytes_(calls_->scratch_bytes() + kMostSpilledBytes) {}
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  void Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) override {
+    pointed_in_.assign(in, in + in_.size());
+    pointed_out_.assign(out, out + out_.size());
+    scratch_ = scratch;
+    calls_->Point(in, out, scratch);
+  }
+  void Run() const override {
+    if (runs_ > 0 && --runs_ == 0) MakeCode();
+    calls_->Run();
+  }
+
+ private:
+  void MakeCode() const {
+    Scratch scratch;
+    const Arrangement arrangement = Arrange(*program_, in_.data(), out_.data(), kShortBoundRows, scratch);
+    auto code = cache_->Make(arrangement);
+    if (code == nullptr) return;
+    auto coded = Binder(program_, arrangement, std::move(code), in_.data(), out_.data()).Run();
+    if (coded->scratch_bytes() > scratch_bytes_) return;
+    calls_ = std::move(coded);
+    calls_->Point(pointed_in_.data(), pointed_out_.data(), scratch_);
+  }
+
+  std::shared_ptr<const MicroProgram> program_;
+  std::shared_ptr<BlockCodeCache> cache_;
+  mutable std::unique_ptr<CallList> calls_;
+  mutable std::int64_t runs_;         // that are left until there is code
+  std::vector<HostTensor> in_, out_;  // as when they were bound
+  std::vector<HostTensor> pointed_in_, pointed_out_;
+  std::size_t scratch_bytes_;
+  unsigned char* scratch_ = nullptr;
 };
 
 }  // namespace
@@ -246,7 +332,12 @@ std::unique_ptr<BoundKernel> ElementwiseKernel::Bind(const HostTensor* in, const
   const bool rows = layout.kind == BlockLayout::Kind::kRows && layout.pieces == 1 &&
                     static_cast<double>(out[0].num_elements()) * arrangement.nanoseconds <= most;
   if (layout.num_blocks() != 1 && !rows) return nullptr;
-  return Binder(program_, arrangement, in, out).Run();
+  auto calls = Binder(program_, arrangement, nullptr, in, out).Run();
+  const std::int64_t elements = layout.At(0).count();
+  if (layout.num_blocks() != 1 || elements <= CallCompiler::kMostElements || p.steps.size() < 2) return calls;
+  const double nanoseconds = static_cast<double>(elements) * arrangement.nanoseconds +
+                             static_cast<double>(p.steps.size()) * kNanosecondsOfCall;
+  return std::make_unique<BoundProgram>(program_, code_, std::move(calls), nanoseconds, in, out);
 }
 
 }  // namespace ipu_model

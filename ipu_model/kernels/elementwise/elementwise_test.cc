@@ -170,6 +170,31 @@ TEST(DivisionByOneNumberIsExact) {
   }
 }
 
+TEST(DivisionByConstantPowersOfTwoIsExact) {
+  constexpr std::int32_t kMin = std::numeric_limits<std::int32_t>::min();
+  std::vector<std::int32_t> x = {0,    1,     -1,   3,        -3,         4,          -4,
+                                 1000, -1001, kMin, kMin + 1, 2147483647, -2147483647};
+  std::vector<std::uint32_t> u(x.begin(), x.end());
+  for (const std::int32_t divisor : {1, 2, 4, 1 << 30, -4, kMin}) {
+    for (const ScalarOp op : {ScalarOp::kDivide, ScalarOp::kRemainder}) {
+      const bool quotient = op == ScalarOp::kDivide;
+      Expression e = Single(op, DType::kS32, DType::kS32, 1);
+      e.constants = {Constant(DType::kS32, divisor)};
+      e.code[0].operand[1] = 1;
+      e.outputs = {2};
+      std::vector<std::int32_t> got(x.size());
+      Run(e, {Vector(x, DType::kS32)}, {Vector(got, DType::kS32)});
+      for (std::size_t i = 0; i < x.size(); ++i) CHECK_EQ(got[i], quotient ? x[i] / divisor : x[i] % divisor);
+      e.inputs = {DType::kU32};
+      e.constants[0].type = e.code[0].operand_type = e.code[0].result_type = DType::kU32;
+      std::vector<std::uint32_t> unsigned_got(x.size());
+      Run(e, {Vector(u, DType::kU32)}, {Vector(unsigned_got, DType::kU32)});
+      const auto by = static_cast<std::uint32_t>(divisor);
+      for (std::size_t i = 0; i < x.size(); ++i) CHECK_EQ(unsigned_got[i], quotient ? u[i] / by : u[i] % by);
+    }
+  }
+}
+
 TEST(PowersOfNegativeNumbers) {
   const float kMost = std::numeric_limits<float>::max();
   std::vector<float> a, b, expected;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/elementwise/vex_ops.h"
 
@@ -42,8 +43,20 @@ Memory RegisterFile::At(const CodeAddress& address) {
     case CodeAddress::kScratch:
       return {kScratchBase, offset};
     default:
-      code_->Load64(Gpr::kRax, {kTable, address.base * static_cast<std::int32_t>(sizeof(void*))});
-      return {Gpr::kRax, offset};
+      break;
+  }
+  const auto pointer = static_cast<std::size_t>(address.base - CodeAddress::kFirstPointer);
+  const std::uint8_t scale = pointer < scale_.size() ? scale_[pointer] : std::uint8_t{0};
+  if (pointer < scale_.size() && pointer < std::size(kPointers))
+    return {kPointers[pointer], offset, false, scale};
+  code_->Load64(Gpr::kRax, {kTable, address.base * static_cast<std::int32_t>(sizeof(void*))});
+  return {Gpr::kRax, offset, false, scale};
+}
+
+void RegisterFile::Drop(const CodeAddress& address) {
+  for (Entry& entry : entries_) {
+    const CodeAddress& held = entry.value.address;
+    if (held.base == address.base && held.offset == address.offset) entry.used = false;
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "kernels/host/machine_code.h"
 
@@ -59,6 +61,16 @@ class RegisterFile {
   // The value in `reg` is also the new contents of other memory.
   void DefineCopy(Vector reg, const CodeValue& value);
   void Release() { kept_ = {}; }
+  // Writes a register to memory that no value in a register comes from.
+  void Write(Vector reg, const CodeValue& value);
+  // A value in scratch memory is not read any more.
+  void Drop(const CodeAddress& address);
+
+  // Makes the code that of a loop over elements (block_code.h): the element at a pointer of the table is that
+  // of the loop's index, or the same always. `scale[i]` is the size of an element of pointer i, or 0.
+  void IndexPointers(std::vector<std::uint8_t> scale) { scale_ = std::move(scale); }
+  // The first pointers that are indexed lie in these registers.
+  static constexpr Gpr kPointers[] = {Gpr::kRsi, Gpr::kRdi, Gpr::kRdx, Gpr::kRbx};
 
   // Bytes of memory are written by other code: no register holds them any more.
   void Overwrite(const CodeAddress& address, std::int64_t bytes);
@@ -91,7 +103,6 @@ class RegisterFile {
   Vector Find(const CodeValue& value) const;
   Vector Take();
   void Load(Vector reg, const CodeValue& value);
-  void Write(Vector reg, const CodeValue& value);
   void StoreEntry(std::size_t reg);
 
   Assembler* code_;
@@ -102,6 +113,7 @@ class RegisterFile {
   // Where the last single elements were stored.
   std::array<CodeAddress, 16> parts_;
   std::size_t next_part_ = 0;
+  std::vector<std::uint8_t> scale_;
 };
 
 }  // namespace ipu_model

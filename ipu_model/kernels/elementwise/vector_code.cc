@@ -500,6 +500,12 @@ Vector VectorCode::EmitInteger32() {
       Op(multiply, result, a, a);
       return result;
     }
+    case ScalarOp::kSign: {
+      if (!is_signed) return kNone;
+      const Vector a = Use(0), one = registers_->Use(Pool(1)), result = registers_->New();
+      Op(vex::kSign32, result, one, a);
+      return result;
+    }
     default:
       return kNone;
   }

@@ -41,7 +41,7 @@ constexpr VexOp kAnd = {1, 1, 0, 0xdb}, kOr = {1, 1, 0, 0xeb}, kXor = {1, 1, 0, 
 constexpr VexOp kAdd32 = {1, 1, 0, 0xfe}, kSubtract32 = {1, 1, 0, 0xfa}, kMultiply32 = {2, 1, 0, 0x40};
 constexpr VexOp kMultiplyEven32 = {1, 1, 0, 0xf4};  // vpmuludq
 constexpr VexOp kAdd64 = {1, 1, 0, 0xd4}, kSubtract64 = {1, 1, 0, 0xfb};
-constexpr VexOp kAbs32 = {2, 1, 0, 0x1e};
+constexpr VexOp kAbs32 = {2, 1, 0, 0x1e}, kSign32 = {2, 1, 0, 0x0a};  // vpsignd: a with the sign of b, or 0
 constexpr VexOp kMaximumS32 = {2, 1, 0, 0x3d}, kMinimumS32 = {2, 1, 0, 0x39};
 constexpr VexOp kMaximumU32 = {2, 1, 0, 0x3f}, kMinimumU32 = {2, 1, 0, 0x3b};
 constexpr VexOp kEqual32 = {1, 1, 0, 0x76}, kGreater32 = {1, 1, 0, 0x66};

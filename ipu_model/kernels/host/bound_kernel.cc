@@ -52,6 +52,17 @@ void CallList::AddStep(MicroFunction function, const Place& result, const Place*
   descriptions_.push_back(description);
 }
 
+void CallList::AddTable(MicroFunction function, const Place& operand, const Place& memory,
+                        std::vector<Place> pointers, std::size_t first, std::int64_t n) {
+  Table table;
+  table.entries = std::make_unique<const void*[]>(first + pointers.size());
+  table.pointers = std::move(pointers);
+  table.first = first;
+  Add(function, Fixed(table.entries.get()), {operand, memory}, n);
+  calls_.back().arguments.result = table.entries.get();
+  tables_.push_back(std::move(table));
+}
+
 void CallList::AddMove(const Place& to, const Place& from, std::int64_t bytes) {
   MicroKind move;
   move.code = MicroKind::kMove;
@@ -121,10 +132,13 @@ void CallList::Point(const HostTensor* in, const HostTensor* out, unsigned char*
   for (std::size_t c = 0; c < calls_.size(); ++c) {
     const Description& d = descriptions_[c];
     MicroArguments& arguments = calls_[c].arguments;
-    arguments.result = address(d.result);
+    if (d.result.base != Place::Base::kFixed) arguments.result = address(d.result);
     for (int k = 0; k < d.num_operands; ++k)
       if (d.operand[k].base != Place::Base::kFixed) arguments.operand[k] = address(d.operand[k]);
   }
+  for (const Table& table : tables_)
+    for (std::size_t i = 0; i < table.pointers.size(); ++i)
+      table.entries[table.first + i] = address(table.pointers[i]);
 }
 
 }  // namespace ipu_model

@@ -63,6 +63,10 @@ class CallList : public BoundKernel {
   // Adds a call with the operands and attributes of a step of a scalar program.
   void AddStep(MicroFunction function, const Place& result, const Place* operands, int num_operands,
                std::int64_t n, std::uint32_t immediate, unsigned scalar, const MicroKind& kind);
+  // Adds a call whose result is a table that the list owns: `first` entries for the function's use, then the
+  // addresses of `pointers`. For lists that are not repeated.
+  void AddTable(MicroFunction function, const Place& operand, const Place& memory,
+                std::vector<Place> pointers, std::size_t first, std::int64_t n);
   // Adds a move of `bytes` from one place to another. The move does nothing if both have the same address.
   void AddMove(const Place& to, const Place& from, std::int64_t bytes);
   // Repeats the calls for every index of a box of extents `counts`, the last dimension fastest. `in[i][d]`
@@ -102,8 +106,15 @@ class CallList : public BoundKernel {
   void RunRepeated() const;
   static void Move(Call* call, const Advance& advance);
 
+  struct Table {
+    std::vector<Place> pointers;
+    std::size_t first = 0;
+    std::unique_ptr<const void*[]> entries;
+  };
+
   std::vector<Call> calls_;
   std::vector<Description> descriptions_;  // by call
+  std::vector<Table> tables_;
   std::vector<std::shared_ptr<const void>> kept_;
   std::size_t scratch_bytes_ = 0;
   // For repeated calls: the extents of the box, and the increments of every call when the index of a

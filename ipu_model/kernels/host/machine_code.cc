@@ -15,6 +15,7 @@ constexpr std::size_t kUnbound = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kPoolEntry = 32;
 
 unsigned Number(Gpr reg) { return static_cast<unsigned>(reg); }
+bool IsIndexed(const Memory& memory) { return memory.scale != 0; }
 
 }  // namespace
 
@@ -43,9 +44,9 @@ void Assembler::Bytes32(std::uint32_t value) {
   for (int i = 0; i < 4; ++i) Byte(value >> (8 * i) & 0xff);
 }
 
-void Assembler::VexPrefix(VexOp op, bool wide, Vector reg, Vector second, bool base_high) {
+void Assembler::VexPrefix(VexOp op, bool wide, Vector reg, Vector second, bool base_high, bool index_high) {
   Byte(0xc4);
-  Byte((reg < 8 ? 0x80u : 0u) | 0x40u | (base_high ? 0u : 0x20u) | op.map);
+  Byte((reg < 8 ? 0x80u : 0u) | (index_high ? 0u : 0x40u) | (base_high ? 0u : 0x20u) | op.map);
   Byte(static_cast<unsigned>(op.w) << 7 | (~static_cast<unsigned>(second) & 15u) << 3 | (wide ? 4u : 0u) |
        op.prefix);
   Byte(op.opcode);
@@ -61,16 +62,22 @@ void Assembler::ModRm(unsigned reg, const Memory& memory, std::size_t bytes_afte
     return;
   }
   assert((Number(memory.base) & 7) != 4);
-  Byte(0x80 | (reg & 7) << 3 | (Number(memory.base) & 7));
+  if (memory.scale != 0) {
+    const unsigned shift = memory.scale == 4 ? 2 : 0;
+    Byte(0x80 | (reg & 7) << 3 | 4);
+    Byte(shift << 6 | (Number(Memory::kIndex) & 7) << 3 | (Number(memory.base) & 7));
+  } else {
+    Byte(0x80 | (reg & 7) << 3 | (Number(memory.base) & 7));
+  }
   Bytes32(static_cast<std::uint32_t>(memory.offset));
 }
 
 void Assembler::Vex(VexOp op, bool wide, Vector result, Vector a, Vector b) {
-  VexPrefix(op, wide, result, a, b >= 8);
+  VexPrefix(op, wide, result, a, b >= 8, false);
   Byte(0xc0u | (static_cast<unsigned>(result) & 7) << 3 | (static_cast<unsigned>(b) & 7));
 }
 void Assembler::Vex(VexOp op, bool wide, Vector result, Vector a, const Memory& b) {
-  VexPrefix(op, wide, result, a, !b.pool && Number(b.base) >= 8);
+  VexPrefix(op, wide, result, a, !b.pool && Number(b.base) >= 8, IsIndexed(b));
   ModRm(static_cast<unsigned>(result), b, 0);
 }
 void Assembler::VexImmediate(VexOp op, bool wide, Vector result, Vector a, Vector b, std::uint8_t immediate) {
@@ -79,7 +86,7 @@ void Assembler::VexImmediate(VexOp op, bool wide, Vector result, Vector a, Vecto
 }
 void Assembler::VexImmediate(VexOp op, bool wide, Vector result, Vector a, const Memory& b,
                              std::uint8_t immediate) {
-  VexPrefix(op, wide, result, a, !b.pool && Number(b.base) >= 8);
+  VexPrefix(op, wide, result, a, !b.pool && Number(b.base) >= 8, IsIndexed(b));
   ModRm(static_cast<unsigned>(result), b, 1);
   Byte(immediate);
 }
@@ -87,8 +94,9 @@ void Assembler::ZeroUpper() {
   for (const unsigned byte : {0xc5u, 0xf8u, 0x77u}) Byte(byte);
 }
 
-void Assembler::Rex(bool wide, unsigned reg, unsigned rm) {
-  const unsigned rex = 0x40u | (wide ? 8u : 0u) | (reg >= 8 ? 4u : 0u) | (rm >= 8 ? 1u : 0u);
+void Assembler::Rex(bool wide, unsigned reg, unsigned rm, bool index_high) {
+  const unsigned rex =
+      0x40u | (wide ? 8u : 0u) | (reg >= 8 ? 4u : 0u) | (index_high ? 2u : 0u) | (rm >= 8 ? 1u : 0u);
   if (rex != 0x40u) Byte(rex);
 }
 void Assembler::Push(Gpr reg) {
@@ -122,13 +130,13 @@ void Assembler::Store64(const Memory& to, Gpr reg) {
   ModRm(Number(reg), to, 0);
 }
 void Assembler::LoadByte(Gpr reg, const Memory& from) {
-  Rex(false, Number(reg), Number(from.base));
+  Rex(false, Number(reg), Number(from.base), IsIndexed(from));
   Byte(0x0f);
   Byte(0xb6);
   ModRm(Number(reg), from, 0);
 }
 void Assembler::StoreByte(const Memory& to, Gpr reg) {
-  Rex(false, Number(reg), Number(to.base));
+  Rex(false, Number(reg), Number(to.base), IsIndexed(to));
   Byte(0x88);
   ModRm(Number(reg), to, 0);
 }

@@ -51,11 +51,15 @@ enum class Gpr : std::uint8_t {
 // A vector register, 0 to 15.
 using Vector = int;
 
-// An address: base register + offset, or an entry of the constant pool behind the code.
+// An address: base register + offset, or an entry of the constant pool behind the code. Vector instructions
+// and moves of bytes can add the index register times `scale`.
 struct Memory {
+  static constexpr Gpr kIndex = Gpr::kR14;
+
   Gpr base = Gpr::kRax;
   std::int32_t offset = 0;
-  bool pool = false;  // `offset` is the position in the pool
+  bool pool = false;       // `offset` is the position in the pool
+  std::uint8_t scale = 0;  // 1 or 4; 0 without an index
 };
 
 // An AVX instruction: opcode map, mandatory prefix (0: none, 1: 66, 2: F3, 3: F2), W bit and opcode.
@@ -126,9 +130,9 @@ class Assembler {
   };
   void Byte(unsigned value) { code_.push_back(static_cast<unsigned char>(value)); }
   void Bytes32(std::uint32_t value);
-  void VexPrefix(VexOp op, bool wide, Vector reg, Vector second, bool base_high);
+  void VexPrefix(VexOp op, bool wide, Vector reg, Vector second, bool base_high, bool index_high);
   void ModRm(unsigned reg, const Memory& memory, std::size_t bytes_after);
-  void Rex(bool wide, unsigned reg, unsigned rm);
+  void Rex(bool wide, unsigned reg, unsigned rm, bool index_high = false);
   void JumpCode(std::initializer_list<unsigned> opcode, Label to);
 
   std::vector<unsigned char> code_;

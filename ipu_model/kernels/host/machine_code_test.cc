@@ -52,6 +52,22 @@ TEST(LoopsCountInMemory) {
   CHECK_EQ(words[1], 1005u);
 }
 
+TEST(AnIndexIsAddedToAddresses) {
+  Assembler code;
+  code.Push(Memory::kIndex);
+  code.LoadImmediate(Memory::kIndex, 3);
+  code.LoadByte(Gpr::kRax, {Gpr::kRdi, 1, false, 1});
+  code.StoreByte({Gpr::kRsi, 0, false, 4}, Gpr::kRax);
+  code.Pop(Memory::kIndex);
+  code.Return();
+  const MachineCode machine_code(code.Finish());
+  CHECK(machine_code.entry() != nullptr);
+  const unsigned char from[5] = {1, 2, 3, 4, 5};
+  unsigned char to[16] = {};
+  Entry<void(const unsigned char*, unsigned char*)>(machine_code)(from, to);
+  for (std::size_t i = 0; i < sizeof(to); ++i) CHECK_EQ(to[i], i == 12 ? 5 : 0);
+}
+
 TEST(IntegersAreClampedAndScaled) {
   Assembler code;
   code.LoadSigned32(Gpr::kRcx, {Gpr::kRdi, 4});

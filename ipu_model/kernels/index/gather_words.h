@@ -1,4 +1,4 @@
-// Picks single elements with the processor's gather instructions.
+// Picks single elements.
 #ifndef IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_
 #define IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_
 

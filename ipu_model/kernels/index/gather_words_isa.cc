@@ -1,4 +1,4 @@
-// Gathers in vectors, which overlaps more cache misses than a loop over elements.
+// Picks elements with places that are computed in vectors.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -26,18 +26,6 @@ Indices Places(const WordPicks& picks, const std::int32_t* index) {
   v = _mm512_maskz_min_epi32(0xffff, _mm512_maskz_max_epi32(0xffff, v, zero), _mm512_set1_epi32(picks.limit));
   return _mm512_mullo_epi32(v, _mm512_set1_epi32(picks.stride));
 }
-// For elements of 4 bytes.
-void Pick(Indices places, const std::int32_t* from, std::int32_t* out) {
-  _mm512_storeu_si512(out, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, from, 4));
-}
-void Pick(Indices places, const std::int64_t* from, std::int64_t* out) {
-  alignas(64) std::int32_t each[kIndices];
-  _mm512_store_si512(each, places);
-  for (int i = 0; i < kIndices; i += 8) {
-    const __m256i half = _mm256_load_si256(reinterpret_cast<const __m256i*>(each + i));
-    _mm512_storeu_si512(out + i, _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), 0xff, half, from, 8));
-  }
-}
 #else
 constexpr std::int64_t kIndices = 8;
 using Indices = __m256i;
@@ -53,22 +41,23 @@ Indices Places(const WordPicks& picks, const std::int32_t* index) {
   v = _mm256_min_epi32(_mm256_max_epi32(v, _mm256_setzero_si256()), _mm256_set1_epi32(picks.limit));
   return _mm256_mullo_epi32(v, _mm256_set1_epi32(picks.stride));
 }
-void Pick(Indices places, const std::int32_t* from, std::int32_t* out) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_i32gather_epi32(from, places, 4));
-}
-void Pick(Indices places, const std::int64_t* from, std::int64_t* out) {
-  const __m128i half[2] = {_mm256_castsi256_si128(places), _mm256_extracti128_si256(places, 1)};
-  for (int h = 0; h < 2; ++h)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4 * h),
-                        _mm256_i32gather_epi64(reinterpret_cast<const long long*>(from), half[h], 8));
-}
 #endif
 
-// For smaller elements only the places are computed in a vector.
+// Loads of single elements: on many processors, instructions that gather take two or three times as long.
 template <typename T>
 void Pick(Indices places, const T* from, T* out) {
   alignas(64) std::int32_t each[kIndices];
   std::memcpy(each, &places, sizeof(each));
+  if constexpr (sizeof(T) == 4) {
+    for (std::int64_t i = 0; i < kIndices; i += 4) {
+      __m128i x = _mm_cvtsi32_si128(from[each[i]]);
+      x = _mm_insert_epi32(x, from[each[i + 1]], 1);
+      x = _mm_insert_epi32(x, from[each[i + 2]], 2);
+      x = _mm_insert_epi32(x, from[each[i + 3]], 3);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), x);
+    }
+    return;
+  }
 #pragma GCC unroll 16
   for (std::int64_t i = 0; i < kIndices; ++i) out[i] = from[each[i]];
 }

@@ -35,6 +35,10 @@ void BlockReduction::Run(void* const* totals) {
   for (int i = 0; i < count; ++i) totals_[i] = static_cast<unsigned char*>(totals[i]);
   if (count == 1 && load_ == nullptr && plan_.short_rows(size_)) return RunShortRows();
   if (count == 1 && load_ == nullptr && loops_.single->rows != nullptr && plan_.many_rows()) return RunRows();
+  if (count == 2 && load_ == nullptr && loops_.argument->short_rows != nullptr && plan_.short_rows(size_) &&
+      plan_.kept.stride[1][0] == 0) {
+    return RunArgumentRows();
+  }
 
   const std::int64_t results = plan_.kept.count, work = plan_.items * plan_.segments;
   for (int i = 0; i < count; ++i)
@@ -75,6 +79,22 @@ void BlockReduction::RunShortRows() {
   const std::int64_t results = plan_.kept.count;
   if (results * plan_.length < kElementsForThreads) return rows(0, results);
   ParallelFor(context_.pool, results, 64, rows);
+}
+
+void BlockReduction::RunArgumentRows() {
+  const std::int64_t stride = plan_.kept.stride[0][0], index_stride = plan_.reduced.stride[1][0];
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    const unsigned char* indices = Base(1, 0);
+    std::int64_t r = begin + loops_.argument->short_rows(Base(0, begin * stride), stride, indices,
+                                                         index_stride, end - begin, plan_.length,
+                                                         Total(0, 0, begin), Total(1, 0, begin));
+    for (; r < end; ++r)
+      loops_.argument->row(Base(0, r * stride), indices, index_stride, plan_.length, Total(0, 0, r),
+                           Total(1, 0, r));
+  };
+  const std::int64_t results = plan_.kept.count;
+  if (results * plan_.length < kElementsForThreads) return run(0, results);
+  ParallelFor(context_.pool, results, 64, run);
 }
 
 void BlockReduction::RunRows() {

@@ -38,6 +38,7 @@ class BlockReduction {
   struct LaneState;
 
   void RunShortRows();
+  void RunArgumentRows();
   void RunRows();
   void RunItems(unsigned char* buffer, std::int64_t begin, std::int64_t end);
   void RowItem(const Item& item, unsigned char* buffer);

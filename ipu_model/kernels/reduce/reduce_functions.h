@@ -44,6 +44,11 @@ struct ArgumentFunctions {
   // Combines (best_value[i], best_index[i]) with (values[i * stride], indices[i * index_stride]).
   void (*lanes)(void* best_value, void* best_index, const void* values, std::int64_t stride,
                 const void* indices, std::int64_t index_stride, std::int64_t n) = nullptr;
+  // The best of each of `rows` rows of n > 0 consecutive values, fewer than ShortRowElements, with the same
+  // indices; returns how many: a few at the end are left. Null for other types than 32 bits.
+  std::int64_t (*short_rows)(const void* values, std::int64_t row_stride, const void* indices,
+                             std::int64_t index_stride, std::int64_t rows, std::int64_t n, void* best_values,
+                             void* best_indices) = nullptr;
 };
 
 namespace avx2 {
@@ -52,12 +57,16 @@ ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
 void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 void FindRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
+// Called by FindArgument.
+void FindArgumentRows(bool largest, RegisterType value, RegisterType index, ArgumentFunctions* functions);
 }  // namespace avx2
 namespace avx512 {
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
 void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 void FindRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
+// Called by FindArgument.
+void FindArgumentRows(bool largest, RegisterType value, RegisterType index, ArgumentFunctions* functions);
 }  // namespace avx512
 
 }  // namespace ipu_model

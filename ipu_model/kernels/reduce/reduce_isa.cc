@@ -371,8 +371,10 @@ ReduceFunctions FindReduce(ReduceOp op, RegisterType type) {
 }
 
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index) {
-  return ForNumber<ArgumentFunctions>(
+  ArgumentFunctions functions = ForNumber<ArgumentFunctions>(
       value, [largest, index](auto zero) { return ArgumentsFor<decltype(zero)>(largest, index); });
+  FindArgumentRows(largest, value, index, &functions);
+  return functions;
 }
 
 }  // namespace ipu_model::ISA_NAMESPACE

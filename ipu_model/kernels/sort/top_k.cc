@@ -15,6 +15,8 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kBlock = 256;
+// So few candidates are kept in order, one by one.
+constexpr std::int64_t kFew = 16;
 constexpr std::int64_t kSharedRow = 64 << 10;
 
 // The greater candidate is better: it has the larger key, or the same key and the lower position.
@@ -47,7 +49,7 @@ bool Better(const C& a, const C& b) {
 
 std::int64_t Capacity(std::int64_t k) { return 2 * k + 2 * kBlock; }
 
-// Writes the k best of the elements [begin, end) of a row, unordered, to `best`, which has room for
+// Writes the k best of the elements [begin, end) of a row, in any order, to `best`, which has room for
 // Capacity(k) candidates. Returns their number.
 template <typename C>
 std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std::int64_t begin,
@@ -65,6 +67,13 @@ std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std:
     threshold = best[k - 1].key();
     full = true;
   };
+  const auto insert = [&](const C& candidate) {
+    std::int64_t at = full ? k - 1 : count++;
+    for (; at > 0 && candidate > best[at - 1]; --at) best[at] = best[at - 1];
+    best[at] = candidate;
+    full = count == k;
+    if (full) threshold = best[k - 1].key();
+  };
   for (std::int64_t i = begin; i < end; i += kBlock) {
     const std::int64_t n = std::min(kBlock, end - i);
     EncodeKeys(key, row + i * bytes, stride, n, keys);
@@ -72,6 +81,11 @@ std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std:
       // A later element with an equal key is worse, because its position is higher.
       const Key largest = HasAvx512() ? avx512::LargestKey(keys, n) : avx2::LargestKey(keys, n);
       if (largest <= threshold) continue;
+    }
+    if (k <= kFew) {
+      for (std::int64_t e = 0; e < n; ++e)
+        if (!full || keys[e] > threshold) insert(C(keys[e], static_cast<std::uint32_t>(i + e)));
+      continue;
     }
     for (std::int64_t e = 0; e < n; ++e) {
       if (!full || keys[e] > threshold) best[count++] = C(keys[e], static_cast<std::uint32_t>(i + e));

@@ -1,0 +1,319 @@
+#include "kernels/elementwise/block_code.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "kernels/elementwise/rare_calls.h"
+#include "kernels/elementwise/register_file.h"
+#include "kernels/elementwise/vector_code.h"
+#include "kernels/host/host_limits.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr int kLanes = 8;  // of 32 bits
+constexpr std::int32_t kSpillBytes = 32;
+constexpr std::size_t kMostSteps = 64, kMostPointers = 32, kOwnPointers = CodeRun::kOwnPointers;
+constexpr int kNeverRead = 1 << 10;
+constexpr std::size_t kMostCodes = 4;
+
+// With the return address an even number, as calls require.
+constexpr Gpr kSaved[] = {Gpr::kRbx, Gpr::kRbp, Gpr::kR13, Gpr::kR14, Gpr::kR15};
+constexpr Gpr kIndex = Memory::kIndex, kVectors = Gpr::kR15;
+
+bool IsSelect(const MicroKind& kind) { return kind.code == static_cast<std::uint16_t>(ScalarOp::kSelect); }
+bool IsWord(RegisterType type) {
+  return type == RegisterType::kF32 || type == RegisterType::kS32 || type == RegisterType::kU32;
+}
+bool ReadsPredicate(const MicroStep& step, int operand) {
+  return step.kind.predicates || (operand == 0 && IsSelect(step.kind));
+}
+
+// Makes the code of one run.
+class Generator {
+ public:
+  Generator(const MicroProgram& program, const std::vector<unsigned char>& single, CodeRun* run)
+      : p_(program),
+        single_(single),
+        run_(*run),
+        first_constant_(program.inputs.size()),
+        first_result_(program.registers.size() - program.steps.size()),
+        registers_(&code_, [this](const CodeValue& value) { return NextRead(value); }) {}
+
+  bool HasCode() { return Body(kLanes); }
+
+  // Returns whether all steps have code.
+  bool Run() {
+    std::vector<std::uint8_t> scale;
+    for (const std::uint16_t reg : run_.operands)
+      scale.push_back(single_[reg] != 0 ? std::uint8_t{0} : ElementBytes(reg));
+    for (const std::uint16_t reg : run_.results) scale.push_back(ElementBytes(reg));
+    const std::size_t num_pointers = scale.size();
+    registers_.IndexPointers(std::move(scale));
+
+    for (const Gpr reg : kSaved) code_.Push(reg);
+    code_.MoveGpr(RegisterFile::kTable, Gpr::kRdi);
+    code_.MoveGpr(kVectors, Gpr::kRsi);
+    code_.Load64(RegisterFile::kScratchBase, Entry(1));
+    for (std::size_t i = 0; i < std::min(num_pointers, std::size(RegisterFile::kPointers)); ++i)
+      code_.Load64(RegisterFile::kPointers[i], Entry(i + kOwnPointers));
+    code_.LoadImmediate(kIndex, 0);
+    const Assembler::Label vectors = code_.NewLabel(), rest = code_.NewLabel(), elements = code_.NewLabel(),
+                           end = code_.NewLabel();
+    code_.CompareImmediate(kVectors, 0);
+    code_.JumpIfZero(rest);
+    code_.Bind(vectors);
+    if (!Body(kLanes)) return false;
+    code_.AddImmediate(kIndex, kLanes);
+    code_.DecrementGpr(kVectors);
+    code_.JumpIfNotZero(vectors);
+    code_.Bind(rest);
+    code_.CompareByteWithZero(Entry(0));
+    code_.JumpIfZero(end);
+    code_.Bind(elements);
+    if (!Body(1)) return false;
+    code_.AddImmediate(kIndex, 1);
+    code_.Decrement(Entry(0));
+    code_.JumpIfNotZero(elements);
+    code_.Bind(end);
+    code_.ZeroUpper();
+    for (std::size_t i = std::size(kSaved); i-- > 0;) code_.Pop(kSaved[i]);
+    code_.Return();
+    rare_calls_.Emit(&code_);
+    run_.code = MachineCode(code_.Finish());
+    return run_.code.entry() != nullptr;
+  }
+
+ private:
+  static Memory Entry(std::size_t i) {
+    return {RegisterFile::kTable, static_cast<std::int32_t>(i * sizeof(void*))};
+  }
+  std::uint8_t ElementBytes(std::uint16_t reg) const {
+    return static_cast<std::uint8_t>(SizeOf(p_.registers[reg]));
+  }
+  bool IsOfRun(std::uint16_t reg) const {
+    return reg >= first_result_ + run_.first && reg < first_result_ + run_.end;
+  }
+  CodeAddress Spilled(std::uint16_t reg) const {
+    const auto step = static_cast<std::ptrdiff_t>(reg - first_result_ - run_.first);
+    return {CodeAddress::kScratch, step * kSpillBytes};
+  }
+  static CodeAddress Pointer(std::size_t i) { return {CodeAddress::kFirstPointer + static_cast<int>(i), 0}; }
+
+  // After how many steps the value at an address is read again.
+  int NextRead(const CodeValue& value) const {
+    std::uint16_t reg = 0;
+    if (value.address.base == CodeAddress::kScratch) {
+      reg = static_cast<std::uint16_t>(value.address.offset / kSpillBytes +
+                                       static_cast<std::ptrdiff_t>(first_result_ + run_.first));
+    } else if (value.address.base >= CodeAddress::kFirstPointer) {
+      reg = run_.operands[static_cast<std::size_t>(value.address.base - CodeAddress::kFirstPointer)];
+    } else {
+      return kNeverRead - 1;  // a constant, which is loaded again
+    }
+    for (std::size_t s = step_ + 1; s < run_.end; ++s) {
+      const MicroStep& step = p_.steps[s];
+      if (std::find(step.operand, step.operand + step.num_operands, reg) != step.operand + step.num_operands)
+        return static_cast<int>(s - step_);
+    }
+    return kNeverRead;
+  }
+
+  CodeValue Value(std::uint16_t reg, bool predicate, int lanes) const {
+    CodeValue value;
+    value.form = predicate ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers;
+    value.bytes = (predicate ? 1 : 4) * lanes;
+    if (IsOfRun(reg)) {
+      value.address = Spilled(reg);
+      return value;
+    }
+    const auto found = std::find(run_.operands.begin(), run_.operands.end(), reg);
+    value.address = Pointer(static_cast<std::size_t>(found - run_.operands.begin()));
+    if (single_[reg] != 0) {
+      value.bytes = predicate ? 1 : 4;
+      value.broadcast = lanes > 1;
+    }
+    return value;
+  }
+
+  bool Body(int lanes) {
+    registers_.Forget();
+    for (step_ = run_.first; step_ < run_.end; ++step_) {
+      const MicroStep& step = p_.steps[step_];
+      VectorCode vector(&code_, &registers_, &rare_calls_, step.kind, lanes, step.immediate);
+      for (int k = 0; k < step.num_operands; ++k) {
+        const std::uint16_t reg = step.operand[k];
+        const bool predicate = ReadsPredicate(step, k);
+        if (reg >= first_constant_ && reg < first_result_) {
+          vector.AddConstant(p_.constants[reg - first_constant_].data(), predicate);
+        } else {
+          vector.AddOperand(Value(reg, predicate, lanes));
+        }
+      }
+      const Vector made = vector.Emit();
+      if (made < 0) return false;
+      CodeValue value = Value(step.result, step.kind.predicate_result, lanes);
+      registers_.Define(made, value);
+      const auto result = std::find(run_.results.begin(), run_.results.end(), step.result);
+      if (result != run_.results.end()) {
+        value.address =
+            Pointer(run_.operands.size() + static_cast<std::size_t>(result - run_.results.begin()));
+        registers_.Write(made, value);
+      }
+      registers_.Release();
+      for (int k = 0; k < step.num_operands; ++k) DropIfRead(step.operand[k]);
+      DropIfRead(step.result);
+    }
+    registers_.Forget();
+    return true;
+  }
+  void DropIfRead(std::uint16_t reg) {
+    if (IsOfRun(reg) && NextRead({Spilled(reg)}) == kNeverRead) registers_.Drop(Spilled(reg));
+  }
+
+  const MicroProgram& p_;
+  const std::vector<unsigned char>& single_;
+  CodeRun& run_;
+  std::size_t first_constant_, first_result_, step_ = 0;
+  Assembler code_;
+  RareCalls rare_calls_;
+  RegisterFile registers_;
+};
+
+// Finds the runs of a program.
+class Runs {
+ public:
+  Runs(const Arrangement& arrangement, BlockCode* code)
+      : a_(arrangement),
+        p_(*arrangement.program),
+        out_(*code),
+        first_constant_(p_.inputs.size()),
+        first_result_(p_.registers.size() - p_.steps.size()) {}
+
+  void Find() {
+    for (std::size_t s = 0; s < p_.steps.size();) {
+      CodeRun run;
+      run.first = s;
+      run.end = s;
+      while (run.end < p_.steps.size() && run.end - s < kMostSteps && HasCode(run.end)) ++run.end;
+      const std::size_t next = std::max(run.end, s + 1);
+      for (Connect(&run); run.end - run.first > 1 && !Fits(run);) {
+        --run.end;
+        Connect(&run);
+      }
+      if (run.end - run.first > 1 && Generator(p_, out_.key, &run).Run()) {
+        s = run.end;
+        out_.runs.push_back(std::move(run));
+      } else {
+        s = run.end - run.first > 1 ? next : s + 1;
+      }
+    }
+    out_.run_at.resize(p_.steps.size());
+    for (const CodeRun& run : out_.runs) {
+      out_.run_at[run.first] = &run;
+      out_.spilled_bytes = std::max(out_.spilled_bytes, (run.end - run.first) * kSpillBytes);
+      out_.most_pointers =
+          std::max(out_.most_pointers, kOwnPointers + run.operands.size() + run.results.size());
+    }
+  }
+
+ private:
+  // Whether a step works on a whole block and has code.
+  bool HasCode(std::size_t s) const {
+    const MicroStep& step = p_.steps[s];
+    const MicroKind& kind = step.kind;
+    if (out_.key[step.result] != 0 || kind.code >= MicroKind::kSliceStart) return false;
+    if ((!kind.predicates && !IsWord(kind.type)) || (!kind.predicate_result && !IsWord(kind.result)))
+      return false;
+    CodeRun alone;
+    alone.first = s;
+    alone.end = s + 1;
+    Connect(&alone);
+    return Generator(p_, out_.key, &alone).HasCode();
+  }
+
+  void Connect(CodeRun* run) const {
+    run->operands.clear();
+    run->results.clear();
+    for (std::size_t s = run->first; s < run->end; ++s) {
+      const MicroStep& step = p_.steps[s];
+      for (int k = 0; k < step.num_operands; ++k) {
+        const std::uint16_t reg = step.operand[k];
+        if (reg >= first_constant_ && reg < first_result_) continue;
+        if (reg >= first_result_ + run->first) continue;
+        if (std::find(run->operands.begin(), run->operands.end(), reg) == run->operands.end())
+          run->operands.push_back(reg);
+      }
+      if (p_.last_use[step.result] >= static_cast<int>(run->end)) run->results.push_back(step.result);
+    }
+  }
+
+  // A result may have the slot of an operand only if both are read and written at the same places.
+  bool Fits(const CodeRun& run) const {
+    if (run.operands.size() + run.results.size() > kMostPointers) return false;
+    for (const std::uint16_t result : run.results) {
+      if (a_.direct_output[result] >= 0) continue;
+      for (const std::uint16_t operand : run.operands) {
+        if (operand < first_result_ || p_.slot[operand] != p_.slot[result]) continue;
+        if (out_.key[operand] != 0 || SizeOf(p_.registers[operand]) < SizeOf(p_.registers[result]))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  const Arrangement& a_;
+  const MicroProgram& p_;
+  BlockCode& out_;
+  std::size_t first_constant_, first_result_;
+};
+
+// Whether a register holds one value for a block or a row.
+bool IsSingle(const Arrangement& a, std::size_t reg) {
+  return a.scalar[reg] || (a.per_row != nullptr && a.per_row[reg]);
+}
+bool IsFor(const BlockCode& code, const Arrangement& a) {
+  bool same = true;
+  for (std::size_t r = 0; r < code.key.size(); ++r) same = same && (code.key[r] != 0) == IsSingle(a, r);
+  return same;
+}
+
+}  // namespace
+
+void CodeRun::Call(const void** pointers, unsigned char* spilled, std::int64_t n) const {
+  using Function = void(const void**, std::int64_t);
+  // The first entry is the number of elements that fill no vector.
+  pointers[0] = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(n % kLanes));
+  pointers[1] = spilled;
+  reinterpret_cast<Function*>(const_cast<void*>(code.entry()))(pointers, n / kLanes);
+}
+
+std::shared_ptr<const BlockCode> BlockCodeCache::Make(const Arrangement& arrangement) {
+  const std::lock_guard lock(mutex_);
+  return MakeLocked(arrangement);
+}
+
+std::shared_ptr<const BlockCode> BlockCodeCache::Find(const Arrangement& arrangement, std::int64_t elements) {
+  const std::lock_guard lock(mutex_);
+  if (nanoseconds_ < kNanosecondsForCode) {
+    nanoseconds_ += static_cast<double>(elements) * arrangement.nanoseconds;
+    if (nanoseconds_ < kNanosecondsForCode) return nullptr;
+  }
+  return MakeLocked(arrangement);
+}
+
+std::shared_ptr<const BlockCode> BlockCodeCache::MakeLocked(const Arrangement& arrangement) {
+  if (!FinalHostLimits().machine_code) return nullptr;
+  for (const auto& code : codes_)
+    if (IsFor(*code, arrangement)) return code->runs.empty() ? nullptr : code;
+  if (codes_.size() == kMostCodes) return nullptr;
+  auto made = std::make_shared<BlockCode>();
+  for (std::size_t r = 0; r < arrangement.program->registers.size(); ++r)
+    made->key.push_back(IsSingle(arrangement, r) ? 1 : 0);
+  Runs(arrangement, made.get()).Find();
+  codes_.push_back(std::move(made));
+  return codes_.back()->runs.empty() ? nullptr : codes_.back();
+}
+
+}  // namespace ipu_model

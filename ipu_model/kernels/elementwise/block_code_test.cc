@@ -1,0 +1,277 @@
+// Tests of the machine code of blocks: random programs give the same bits as the interpreter, for all forms
+// of operands.
+#include "kernels/elementwise/block_code.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "hlo/ScalarOps.hpp"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/vector/convert.h"
+#include "testing/test_instructions.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::int64_t kRows = 41, kColumns = 1003;
+// After as many runs, every program has done the work after which code is made.
+constexpr int kRuns = 12;
+
+HostTensor Matrix(void* data, DType type, std::int64_t row_stride, std::int64_t column_stride) {
+  HostTensor t;
+  t.data = data;
+  t.type = type;
+  t.rank = 2;
+  t.shape[0] = kRows;
+  t.shape[1] = kColumns;
+  t.strides[0] = row_stride;
+  t.strides[1] = column_stride;
+  return t;
+}
+
+// The inputs of all programs: dense, one value for a row, one for all, one for a column, and not dense.
+class Inputs {
+ public:
+  explicit Inputs(std::mt19937* random) : random_(*random) {
+    const auto dense = static_cast<std::size_t>(kRows * kColumns);
+    const float inf = std::numeric_limits<float>::infinity();
+    const float special[] = {0.0f, -0.0f, inf, -inf, std::nanf(""), 1e-30f, 0.49999997f, 3e9f, -3e9f};
+    std::normal_distribution<float> normal;
+    floats_.resize(2 * dense);
+    integers_.resize(dense);
+    predicates_.resize(dense);
+    for (float& x : floats_) x = random_() % 8 == 0 ? special[random_() % 9] : 3 * normal(random_);
+    for (std::int32_t& x : integers_)
+      x = static_cast<std::int32_t>(random_() % 3 == 0 ? random_() : random_() % 40) - 5;
+    for (std::uint8_t& x : predicates_) x = random_() % 2;
+  }
+  static std::vector<DType> Types() {
+    using T = DType;
+    return {T::kF32, T::kF32, T::kF32, T::kF32, T::kF32, T::kS32, T::kS32, T::kU32, T::kPred, T::kPred};
+  }
+  std::vector<HostTensor> Tensors() {
+    using T = DType;
+    float* f = floats_.data();
+    std::int32_t* i = integers_.data();
+    std::uint8_t* p = predicates_.data();
+    return {Matrix(f, T::kF32, kColumns, 1),     Matrix(f + 7, T::kF32, 1, 0),
+            Matrix(f + 90, T::kF32, 0, 0),       Matrix(f + 99, T::kF32, 0, 1),
+            Matrix(f, T::kF32, 2 * kColumns, 2), Matrix(i, T::kS32, kColumns, 1),
+            Matrix(i + 3, T::kS32, 0, 0),        Matrix(i, T::kU32, kColumns, 1),
+            Matrix(p, T::kPred, kColumns, 1),    Matrix(p + 5, T::kPred, 1, 0)};
+  }
+
+ private:
+  std::mt19937& random_;
+  std::vector<float> floats_;
+  std::vector<std::int32_t> integers_;
+  std::vector<std::uint8_t> predicates_;
+};
+
+// A program of random operations; every value that nothing reads is an output, up to four.
+Expression RandomProgram(std::mt19937& random, int operations) {
+  using O = ScalarOp;
+  static const std::vector<O> kOfFloats = {O::kAbs,     O::kNegate,   O::kSign,     O::kCeil,     O::kFloor,
+                                           O::kTrunc,   O::kSqrt,     O::kSquare,   O::kInverse,  O::kAdd,
+                                           O::kAdd,     O::kSubtract, O::kMultiply, O::kMultiply, O::kDivide,
+                                           O::kMaximum, O::kMinimum,  O::kClamp,    O::kSelect,   O::kExp};
+  static const std::vector<O> kOfIntegers = {O::kAdd,   O::kSubtract, O::kMultiply,  O::kAnd,
+                                             O::kOr,    O::kXor,      O::kShiftLeft, O::kShiftRightLogical,
+                                             O::kSign,  O::kNot,      O::kMaximum,   O::kMinimum,
+                                             O::kSelect};
+  static const std::vector<O> kComparisons = {O::kEq, O::kNe, O::kLt, O::kLe, O::kGt, O::kGe};
+  Expression e;
+  e.inputs = Inputs::Types();
+  for (const float x : {0.5f, -1.0f, 0.0f}) {
+    ScalarConstant c;
+    c.type = DType::kF32;
+    std::memcpy(c.bytes, &x, sizeof(x));
+    e.constants.push_back(c);
+  }
+  std::vector<DType> types = e.inputs;
+  types.insert(types.end(), e.constants.size(), DType::kF32);
+  std::vector<bool> read(types.size() + static_cast<std::size_t>(operations), false);
+  const auto pick = [&](DType type) {
+    std::vector<std::uint16_t> of_type;
+    for (std::size_t r = 0; r < types.size(); ++r)
+      if (types[r] == type) of_type.push_back(static_cast<std::uint16_t>(r));
+    const std::size_t back = std::min<std::size_t>(random() % 2, of_type.size() - 1);
+    const std::size_t late = random() % 2 == 0 ? of_type.size() - 1 - back : random() % of_type.size();
+    read[of_type[late]] = true;
+    return of_type[late];
+  };
+  for (int i = 0; i < operations; ++i) {
+    static const DType kTypes[] = {DType::kF32, DType::kF32, DType::kF32,
+                                   DType::kS32, DType::kU32, DType::kPred};
+    DType type = kTypes[random() % 6], result = type;
+    O op = O::kAnd;
+    if (type == DType::kPred) {
+      static const std::vector<O> kLogic = {O::kAnd, O::kOr, O::kXor, O::kNot, O::kSelect};
+      op = kLogic[random() % kLogic.size()];
+    } else if (random() % 4 == 0) {
+      op = kComparisons[random() % kComparisons.size()];
+      result = DType::kPred;
+    } else if (random() % 8 == 0) {
+      op = O::kConvert;
+      result = type == DType::kF32 ? DType::kS32 : DType::kF32;
+    } else {
+      const std::vector<O>& ops = type == DType::kF32 ? kOfFloats : kOfIntegers;
+      op = ops[random() % ops.size()];
+    }
+    Instruction instruction = Op(op, type, result, 0, 0, 0, 0);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(OperandsOf(op)); ++k)
+      instruction.operand[k] = pick(op == O::kSelect && k == 0 ? DType::kPred : type);
+    e.code.push_back(instruction);
+    types.push_back(result);
+  }
+  for (std::size_t r = types.size(); r-- > e.inputs.size() + e.constants.size() && e.outputs.size() < 4;)
+    if (!read[r] || e.outputs.empty()) e.outputs.push_back(static_cast<std::uint16_t>(r));
+  return e;
+}
+
+// Denormals are zero, and may be kept or not.
+std::uint32_t Bits(float x) {
+  const std::uint32_t bits = BitsOf(x);
+  return (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits;
+}
+
+// Runs a new kernel on each row, which is too little work for code.
+void RunRows(HostContext& context, const Expression& e, std::vector<HostTensor> in,
+             std::vector<HostTensor> out) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    const auto row = [r](HostTensor t) {
+      t.data =
+          static_cast<unsigned char*>(t.data) + r * t.strides[0] * static_cast<std::int64_t>(SizeOf(t.type));
+      t.shape[0] = 1;
+      return t;
+    };
+    std::vector<HostTensor> row_in, row_out;
+    for (const HostTensor& t : in) row_in.push_back(row(t));
+    for (const HostTensor& t : out) row_out.push_back(row(t));
+    ElementwiseKernel(e).Run(context, row_in, row_out);
+  }
+}
+
+TEST(RandomProgramsGiveTheSameBits) {
+  std::mt19937 random(1);
+  Inputs inputs(&random);
+  Scratch scratch;
+  HostContext context{ThreadPool::Global(), scratch};
+  const FlushDenormals flush;
+  for (int test = 0; test < 60; ++test) {
+    const Expression e = RandomProgram(random, 3 + static_cast<int>(random() % 40));
+    std::vector<std::vector<std::uint32_t>> got, expected;
+    std::vector<HostTensor> got_tensors, expected_tensors;
+    for (const std::uint16_t output : e.outputs) {
+      for (auto* values : {&got, &expected}) {
+        values->emplace_back(static_cast<std::size_t>(kRows * kColumns));
+        (values == &got ? got_tensors : expected_tensors)
+            .push_back(Matrix(values->back().data(), e.TypeOf(output), kColumns, 1));
+      }
+    }
+    RunRows(context, e, inputs.Tensors(), expected_tensors);
+    const ElementwiseKernel kernel(e);
+    for (int run = 0; run < kRuns; ++run) kernel.Run(context, inputs.Tensors(), got_tensors);
+    for (std::size_t o = 0; o < got.size(); ++o) {
+      if (e.TypeOf(e.outputs[o]) != DType::kF32) {
+        CHECK(got[o] == expected[o]);
+        continue;
+      }
+      bool same = true;
+      for (std::size_t i = 0; i < got[o].size(); ++i) {
+        float a = 0, b = 0;
+        std::memcpy(&a, &got[o][i], sizeof(a));
+        std::memcpy(&b, &expected[o][i], sizeof(b));
+        same = same && (Bits(a) == Bits(b) || (std::isnan(a) && std::isnan(b)));
+      }
+      CHECK(same);
+    }
+  }
+}
+
+// The same for kernels that are bound to one row; the addresses change once there is code.
+TEST(BoundProgramsGiveTheSameBits) {
+  std::mt19937 random(2);
+  Inputs inputs(&random);
+  const FlushDenormals flush;
+  constexpr auto kColumnCount = static_cast<std::size_t>(kColumns);
+  int bound_programs = 0;
+  for (int test = 0; test < 30; ++test) {
+    const Expression e = RandomProgram(random, 3 + static_cast<int>(random() % 12));
+    std::vector<HostTensor> in = inputs.Tensors(), out, other;
+    std::vector<std::vector<std::uint32_t>> values(2 * e.outputs.size(),
+                                                   std::vector<std::uint32_t>(kColumnCount));
+    for (std::size_t o = 0; o < e.outputs.size(); ++o) {
+      const DType type = e.TypeOf(e.outputs[o]);
+      out.push_back(Matrix(values[2 * o].data(), type, kColumns, 1));
+      other.push_back(Matrix(values[2 * o + 1].data(), type, kColumns, 1));
+    }
+    for (auto* tensors : {&in, &out, &other})
+      for (HostTensor& t : *tensors) t.shape[0] = 1;
+    const ElementwiseKernel kernel(e);
+    const auto bound = kernel.Bind(in.data(), out.data());
+    if (bound == nullptr) continue;
+    ++bound_programs;
+    Scratch scratch;
+    auto* memory = static_cast<unsigned char*>(scratch.Allocate(bound->scratch_bytes()));
+    bound->Point(in.data(), out.data(), memory);
+    bound->Run();
+    for (int run = 0; run < 400; ++run) bound->Run();
+    bound->Point(in.data(), other.data(), memory);
+    bound->Run();
+    Scratch more;
+    HostContext context{ThreadPool::Global(), more};
+    ElementwiseKernel(e).Run(context, in, out);
+    for (std::size_t o = 0; o < e.outputs.size(); ++o) {
+      bool same = true;
+      for (std::size_t i = 0; i < kColumnCount; ++i) {
+        float a = 0, b = 0;
+        std::memcpy(&a, &values[2 * o][i], sizeof(a));
+        std::memcpy(&b, &values[2 * o + 1][i], sizeof(b));
+        const bool is_float = e.TypeOf(e.outputs[o]) == DType::kF32;
+        same = same && (values[2 * o][i] == values[2 * o + 1][i] ||
+                        (is_float && (Bits(a) == Bits(b) || (std::isnan(a) && std::isnan(b)))));
+      }
+      CHECK(same);
+    }
+  }
+  CHECK(bound_programs > 0);
+}
+
+// A chain of choices, as JAX spells hypot, is one run of code.
+TEST(ChoicesAndTheirComparisonsAreOneRun) {
+  using O = ScalarOp;
+  Expression e;
+  e.inputs = {DType::kF32, DType::kF32};
+  e.code = {Op(O::kAbs, DType::kF32, DType::kF32, 0),     Op(O::kMaximum, DType::kF32, DType::kF32, 2, 1),
+            Op(O::kEq, DType::kF32, DType::kPred, 2, 1),  Op(O::kLt, DType::kF32, DType::kPred, 3, 1),
+            Op(O::kOr, DType::kPred, DType::kPred, 4, 5), Op(O::kSelect, DType::kF32, DType::kF32, 6, 2, 3),
+            Op(O::kSqrt, DType::kF32, DType::kF32, 7)};
+  e.outputs = {8};
+  const MicroProgram program = Lower(e);
+  std::vector<float> values(static_cast<std::size_t>(kRows * kColumns));
+  const HostTensor in[] = {Matrix(values.data(), DType::kF32, kColumns, 1),
+                           Matrix(values.data(), DType::kF32, kColumns, 1)};
+  const HostTensor out = Matrix(values.data(), DType::kF32, kColumns, 1);
+  Scratch scratch;
+  const Arrangement arrangement = Arrange(program, in, &out, kShortRows, scratch);
+  BlockCodeCache cache;
+  CHECK(cache.Find(arrangement, 1) == nullptr);
+  const auto code = cache.Find(arrangement, std::int64_t{1} << 40);
+  CHECK(code != nullptr);
+  CHECK_EQ(code->runs.size(), 1u);
+  CHECK_EQ(code->runs[0].end, program.steps.size());
+  CHECK_EQ(code->runs[0].operands.size(), 2u);
+  CHECK_EQ(code->runs[0].results.size(), 1u);
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }
