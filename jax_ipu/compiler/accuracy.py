@@ -35,8 +35,8 @@ ACCURACY = (
         0.11,
         None,
         MEASURED,
-        "the worst of four median errors over published dense f16 products on the whole chip, one for each reading of "
-        "the source; small products are a third too fast",
+        "the larger of two median errors over published dense f16 products on the whole chip, with half partial sums and "
+        "either operand in the matrix unit; the source names neither. Small products are up to a quarter too fast",
     ),
     Accuracy(
         "elementwise",
