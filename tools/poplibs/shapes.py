@@ -1,19 +1,20 @@
 """Compares this project's planner with PopLibs' own, on the same engine, shape by shape.
 
-    tools/compare_poplibs FOLDER [--only WORD] [--target ipu2:1472]
+    tools/compare_poplibs FOLDER [--only WORD] [--all] [--sample N] [--target ipu2:1472]
 
 FOLDER is one of tools/build_poplibs. Each shape is a JAX function of one operation, compiled twice: as always, and with
 its operations from PopLibs. Cycles are those of a call, whose arguments are on the tiles already where the operation
-wants them; streams take none. Without --only the table is written into docs/model_accuracy.md.
+wants them; streams take none. The table of the 38 usual shapes is written into docs/model_accuracy.md; those of --only,
+--all (some 300 shapes, of which PopLibs plans each for up to ten seconds) and --sample (N of these) are only printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from .cases import Case, all_cases, few_cases
 from .workspace import ROOT
 
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
@@ -30,64 +31,6 @@ the fullest tile.
 | shape | own cycles | phases | tiles | bytes | PopLibs cycles | phases | tiles | bytes | own / PopLibs |
 |---|---:|---|---:|---:|---:|---|---:|---:|---:|
 """
-
-
-class Case(NamedTuple):
-    """A function of one operation, and the shapes and types of its arguments."""
-
-    name: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-
-def cases() -> Iterator[Case]:
-    """The shapes that are compared."""
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-
-    structure: Any = jax.ShapeDtypeStruct
-
-    def spec(dtype: str, *shape: int) -> Any:
-        return structure(shape, dtype)
-
-    def convolve(stride: int) -> Callable[..., Any]:
-        dims = ("NHWC", "HWIO", "NHWC")
-        return lambda x, w: lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=dims)
-
-    types = (("f32", "float32"), ("f16", "float16"))
-    products = [(64, 64, 64), (128, 128, 128), (256, 256, 256), (128, 784, 256), (128, 256, 10), (1, 512, 512)]
-    for name, dtype in types:
-        for m, k, n in products:
-            yield Case(f"product {m}x{k}x{n} {name}", jnp.matmul, (spec(dtype, m, k), spec(dtype, k, n)))
-        yield Case(f"8 products 64x64x64 {name}", jnp.matmul, (spec(dtype, 8, 64, 64), spec(dtype, 8, 64, 64)))
-    convolutions = [(1, 16, 32, 3, 64, 1), (1, 28, 1, 5, 8, 1), (1, 14, 64, 1, 64, 1), (1, 16, 32, 3, 32, 2)]
-    for name, dtype in types:
-        for batch, size, channels, window, out, stride in convolutions:
-            image, kernel = spec(dtype, batch, size, size, channels), spec(dtype, window, window, channels, out)
-            title = f"convolution {size}x{size}x{channels}, {window}x{window} to {out}, stride {stride} {name}"
-            yield Case(title, convolve(stride), (image, kernel))
-    for name, dtype in types:
-        for rows, columns, axis in [(256, 256, 0), (256, 256, 1), (64, 4096, 1), (1024, 256, None)]:
-            what = {0: "columns", 1: "rows", None: "all"}[axis]
-            reduction = Case(
-                f"sum of {what} {rows}x{columns} {name}",
-                lambda x, axis=axis: lax.reduce(
-                    x, jnp.zeros((), x.dtype), lax.add, (0, 1) if axis is None else (axis,)
-                ),
-                (spec(dtype, rows, columns),),
-            )
-            yield reduction
-    maps: list[tuple[str, Callable[..., Any], int]] = [
-        ("x + y", lambda x, y: x + y, 2),
-        ("tanh(x)", jnp.tanh, 1),
-        ("x * y + z", lambda x, y, z: x * y + z, 3),
-    ]
-    for name, dtype in types:
-        for title, function, count in maps:
-            yield Case(f"{title} of 65536 {name}", function, (spec(dtype, 65536),) * count)
-    for rows, length, k in [(1, 1024, 8), (16, 256, 4)]:
-        yield Case(f"top {k} of {rows}x{length} s32", lambda x, k=k: lax.top_k(x, k), (spec("int32", rows, length),))
 
 
 class Numbers(NamedTuple):
@@ -134,14 +77,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--only", default="", help="only shapes whose name has this word; nothing is written")
+    parser.add_argument("--all", action="store_true", help="some 300 shapes; nothing is written")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N shapes of --all; nothing is written")
     parser.add_argument("--target", default="ipu2:1472")
     arguments = parser.parse_args()
+    if arguments.sample < 0:
+        parser.error(f"--sample {arguments.sample}: not a number of shapes")
+    cases = list(all_cases() if arguments.all or arguments.sample else few_cases())
+    if 0 < arguments.sample < len(cases):
+        cases = [cases[i * len(cases) // arguments.sample] for i in range(arguments.sample)]
     lines = []
-    for case in cases():
+    for case in cases:
         if arguments.only in case.name:
             lines.append(line_of(case, arguments.target, arguments.folder))
             print(lines[-1], flush=True)
-    if arguments.only:
+    if arguments.only or arguments.all or arguments.sample:
         return
     text = DOCUMENT.read_text()
     if BEGIN not in text:
