@@ -75,6 +75,11 @@ PROGRAMS: dict[str, MakeProgram] = {
     "sum rows 10000x100": program(lambda x: x.sum(1), array(10_000, 100)),
     "variance of columns 4096x1024": program(lambda x: x.var(0), array(4096, 1024)),
     "argmax rows 1024x1024": program(lambda x: x.argmax(1), _BIG),
+    "argmax of short rows 100000x10": program(lambda x: x.argmax(1), array(100_000, 10)),
+    "hypot 1M": program(jnp.hypot, _LONG, _LONG[::-1].copy()),
+    "nested where 1M": program(
+        lambda x: jnp.where(x > 1, x * 2, jnp.where(x > 0, x + 1, jnp.where(x > -1, x - 1, -x))), _LONG
+    ),
     "cumsum 1M": program(jnp.cumsum, _LONG),
     "cumsum 1M bf16": program(jnp.cumsum, _LONG.astype(jnp.bfloat16), tolerance=5e-2),
     "top-k 16 of 1M": program(lambda x: lax.top_k(x, 16), _LONG),
