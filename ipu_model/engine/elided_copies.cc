@@ -43,9 +43,8 @@ bool ForEachRow(const View& from, const View& to, F&& visit) {
   }
 }
 
-// Whether a copy writes all of one variable with all of another one, and each tile has the elements of both
-// in the same order.
-bool IsWholeAndAlike(const Operation& copy, const std::vector<Variable>& variables) {
+// Whether a copy writes all of one variable with as many elements of another one.
+bool IsWhole(const Operation& copy, const std::vector<Variable>& variables) {
   if (copy.kind() != "poplar::copy" || copy.inputs.empty()) return false;
   const VariableId from = copy.inputs[0].variable, to = copy.outputs[0].variable;
   const Variable &source = variables[from], &destination = variables[to];
@@ -55,7 +54,13 @@ bool IsWholeAndAlike(const Operation& copy, const std::vector<Variable>& variabl
   }
   std::int64_t elements = 0;
   for (const View& out : copy.outputs) elements += out.num_elements();
-  if (elements != destination.num_elements) return false;
+  return elements == destination.num_elements;
+}
+
+// Whether each tile has the elements of both variables of a whole copy in the same order.
+bool LieAlike(const Operation& copy, const std::vector<Variable>& variables) {
+  const VariableId from = copy.inputs[0].variable, to = copy.outputs[0].variable;
+  const Variable &source = variables[from], &destination = variables[to];
   struct Row {
     unsigned tile;
     std::int64_t to, from, count;
@@ -112,7 +117,8 @@ class Uses {
       // A destination that is elided already is its source.
       for (auto source = sources.find(from); source != sources.end(); source = sources.find(from))
         from = source->second;
-      if (!MayBe(to, from)) continue;
+      // Few copies may be elided, and how variables lie takes longest to find.
+      if (!MayBe(to, from) || !LieAlike(*copy, program_.variables)) continue;
       elided.insert(copy);
       sources.emplace(to, from);
     }
@@ -130,7 +136,7 @@ class Uses {
   // Finds possible copies, in the order of the program.
   void Find(const ProgramNode& node) {
     if (!visited_.insert(&node).second) return;
-    if (node.kind == ProgramKind::kOperation && IsWholeAndAlike(*node.operation, program_.variables)) {
+    if (node.kind == ProgramKind::kOperation && IsWhole(*node.operation, program_.variables)) {
       copies_.push_back(node.operation.get());
       uses_[node.operation->inputs[0].variable];
       uses_[node.operation->outputs[0].variable];

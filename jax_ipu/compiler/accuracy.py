@@ -35,8 +35,8 @@ ACCURACY = (
         0.11,
         None,
         MEASURED,
-        "the larger of two median errors over published dense f16 products on the whole chip, with half partial sums and "
-        "either operand in the matrix unit; the source names neither. Small products are up to a quarter too fast",
+        "the larger of two median errors over published dense f16 products on the whole chip, with half partial sums "
+        "and either operand in the matrix unit, as the source names neither; small ones are up to a quarter too fast",
     ),
     Accuracy(
         "elementwise",
