@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 TYPES = (("f32", "float32"), ("f16", "float16"))
+# Rows, depth, columns.
+PRODUCTS = ((64, 64, 64), (128, 128, 128), (256, 256, 256), (128, 784, 256), (128, 256, 10), (1, 512, 512))
+MORE_PRODUCTS = (
+    *((512, 512, 512), (1024, 1024, 1024), (32, 784, 512), (32, 512, 10), (128, 768, 768), (128, 768, 3072)),
+    *((128, 3072, 768), (100, 100, 100), (7, 13, 17), (61, 97, 61), (1, 4096, 1), (512, 1, 512), (333, 65, 129)),
+    *(sizes for m in (1, 4, 16, 64) for k in (128, 512, 1024, 2048) for sizes in ((m, k, 1024), (1024, k, m))),
+)
+# Number, rows, depth, columns.
+BATCHES = ((8, 64, 64, 64),)
+MORE_BATCHES = ((16, 32, 64, 32), (12, 128, 64, 128), (12, 128, 128, 64), (64, 16, 64, 16))
+# Field, input channels, window, output channels, stride.
+CONVOLUTIONS = ((16, 32, 3, 64, 1), (28, 1, 5, 8, 1), (14, 64, 1, 64, 1), (16, 32, 3, 32, 2))
+# The layers of ResNet-18 and ResNet-50, and first layers of other networks.
+LAYERS = (
+    *((56, 64, 3, 64, 1), (56, 64, 1, 256, 1), (56, 256, 1, 64, 1), (56, 64, 3, 128, 2), (56, 256, 1, 512, 2)),
+    *((28, 128, 3, 128, 1), (28, 128, 1, 512, 1), (28, 512, 1, 128, 1), (28, 128, 3, 256, 2), (28, 512, 1, 1024, 2)),
+    *((14, 256, 3, 256, 1), (14, 256, 1, 1024, 1), (14, 1024, 1, 256, 1), (14, 256, 3, 512, 2)),
+    *((7, 512, 3, 512, 1), (7, 512, 1, 2048, 1), (7, 2048, 1, 512, 1)),
+    *((112, 3, 7, 64, 2), (32, 3, 3, 32, 1), (64, 3, 5, 16, 2), (224, 3, 16, 192, 16)),
+)
+# Rows, columns, the axis of the sum.
+SUMS = ((256, 256, 0), (256, 256, 1), (64, 4096, 1), (1024, 256, None))
+MORE_SUMS = tuple((m, n, axis) for m in (32, 512, 2048) for n in (64, 500, 4096) for axis in (0, 1, None))
+# Rows, columns, k.
+TOP_K = ((1, 1024, 8), (16, 256, 4))
+MORE_TOP_K = ((1, 256, 1), (1, 4096, 16), (8, 1024, 8), (64, 64, 2), (128, 256, 10))
 
 
 class Case(NamedTuple):
@@ -23,20 +49,33 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """The shapes that are compared."""
+    """The shapes of the tables in docs/model_accuracy.md."""
     for name, dtype in TYPES:
-        yield from _products(name, dtype)
+        yield from _products(name, dtype, PRODUCTS, BATCHES)
     for name, dtype in TYPES:
-        yield from _convolutions(name, dtype)
+        yield from _convolutions(name, dtype, 1, CONVOLUTIONS)
     for name, dtype in TYPES:
-        yield from _sums(name, dtype)
+        yield from _sums(name, dtype, SUMS)
     for name, dtype in TYPES:
-        yield from _maps(name, dtype)
-    yield from _top_k()
+        yield from _maps(name, dtype, 65536)
+    yield from _top_k(TOP_K)
     for name, dtype in TYPES:
         yield from _more_reductions(name, dtype)
         yield from _more_maps(name, dtype)
         yield from _lookups(name, dtype)
+
+
+def all_cases() -> Iterator[Case]:
+    """Those and more; what PopLibs' planner takes minutes for is not among them."""
+    yield from cases()
+    for name, dtype in TYPES:
+        yield from _products(name, dtype, MORE_PRODUCTS, MORE_BATCHES)
+        for batch in (1, 4):
+            yield from _convolutions(name, dtype, batch, LAYERS)
+        yield from _sums(name, dtype, MORE_SUMS)
+        for elements in (1000, 16384, 1_000_000):
+            yield from _maps(name, dtype, elements)
+    yield from _top_k(MORE_TOP_K)
 
 
 def _spec(dtype: str, *shape: int) -> Any:
@@ -46,28 +85,32 @@ def _spec(dtype: str, *shape: int) -> Any:
     return structure(shape, dtype)
 
 
-def _products(name: str, dtype: str) -> Iterator[Case]:
+def _products(
+    name: str, dtype: str, products: Iterable[tuple[int, int, int]], batches: Iterable[tuple[int, int, int, int]]
+) -> Iterator[Case]:
     import jax.numpy as jnp
 
-    products = [(64, 64, 64), (128, 128, 128), (256, 256, 256), (128, 784, 256), (128, 256, 10), (1, 512, 512)]
     for m, k, n in products:
         operands = (_spec(dtype, m, k), _spec(dtype, k, n))
         yield Case(f"product {m}x{k}x{n} {name}", jnp.matmul, operands, "products")
-    operands = (_spec(dtype, 8, 64, 64), _spec(dtype, 8, 64, 64))
-    yield Case(f"8 products 64x64x64 {name}", jnp.matmul, operands, "products")
+    for count, m, k, n in batches:
+        operands = (_spec(dtype, count, m, k), _spec(dtype, count, k, n))
+        yield Case(f"{count} products {m}x{k}x{n} {name}", jnp.matmul, operands, "products")
 
 
-def _convolutions(name: str, dtype: str) -> Iterator[Case]:
+def _convolutions(
+    name: str, dtype: str, batch: int, shapes: Iterable[tuple[int, int, int, int, int]]
+) -> Iterator[Case]:
     from jax import lax
 
     def convolve(stride: int) -> Callable[..., Any]:
         dims = ("NHWC", "HWIO", "NHWC")
         return lambda x, w: lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=dims)
 
-    convolutions = [(1, 16, 32, 3, 64, 1), (1, 28, 1, 5, 8, 1), (1, 14, 64, 1, 64, 1), (1, 16, 32, 3, 32, 2)]
-    for batch, size, channels, window, out, stride in convolutions:
+    images = "" if batch == 1 else f"{batch} of "
+    for size, channels, window, out, stride in shapes:
         image, kernel = _spec(dtype, batch, size, size, channels), _spec(dtype, window, window, channels, out)
-        title = f"convolution {size}x{size}x{channels}, {window}x{window} to {out}, stride {stride} {name}"
+        title = f"convolution {images}{size}x{size}x{channels}, {window}x{window} to {out}, stride {stride} {name}"
         yield Case(title, convolve(stride), (image, kernel), "convolutions")
 
 
@@ -78,14 +121,14 @@ def _sum(axis: int | None) -> Callable[..., Any]:
     return lambda x: lax.reduce(x, np.zeros((), x.dtype), lax.add, (0, 1) if axis is None else (axis,))
 
 
-def _sums(name: str, dtype: str) -> Iterator[Case]:
-    for rows, columns, axis in [(256, 256, 0), (256, 256, 1), (64, 4096, 1), (1024, 256, None)]:
+def _sums(name: str, dtype: str, shapes: Iterable[tuple[int, int, int | None]]) -> Iterator[Case]:
+    for rows, columns, axis in shapes:
         what = {0: "columns", 1: "rows", None: "all"}[axis]
         title = f"sum of {what} {rows}x{columns} {name}"
         yield Case(title, _sum(axis), (_spec(dtype, rows, columns),), "reductions")
 
 
-def _maps(name: str, dtype: str) -> Iterator[Case]:
+def _maps(name: str, dtype: str, elements: int) -> Iterator[Case]:
     import jax.numpy as jnp
 
     maps: list[tuple[str, Callable[..., Any], int]] = [
@@ -94,13 +137,13 @@ def _maps(name: str, dtype: str) -> Iterator[Case]:
         ("x * y + z", lambda x, y, z: x * y + z, 3),
     ]
     for title, function, count in maps:
-        yield Case(f"{title} of 65536 {name}", function, (_spec(dtype, 65536),) * count, "elementwise")
+        yield Case(f"{title} of {elements} {name}", function, (_spec(dtype, elements),) * count, "elementwise")
 
 
-def _top_k() -> Iterator[Case]:
+def _top_k(shapes: Iterable[tuple[int, int, int]]) -> Iterator[Case]:
     from jax import lax
 
-    for rows, length, k in [(1, 1024, 8), (16, 256, 4)]:
+    for rows, length, k in shapes:
         function: Callable[..., Any] = lambda x, k=k: lax.top_k(x, k)  # noqa: E731
         yield Case(f"top {k} of {rows}x{length} s32", function, (_spec("int32", rows, length),), "sorts")
 

@@ -4,8 +4,8 @@
 
 FOLDER is one of tools/build_poplibs. Each shape is a JAX function of one operation, compiled twice: as always, and with
 its operations from PopLibs. Cycles are those of a call, whose arguments are on the tiles already where the operation
-wants them; streams take none. The table of the 38 usual shapes is written into docs/model_accuracy.md; those of --only,
---all (some 300 shapes, of which PopLibs plans each for up to ten seconds) and --sample (N of these) are only printed.
+wants them; streams take none. The tables of the usual shapes are written into docs/model_accuracy.md; those of --only,
+--all (hundreds of shapes; PopLibs plans each for up to ten seconds) and --sample (N of these) are only printed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import statistics
 import sys
 from typing import Any, NamedTuple
 
-from .cases import Case, cases
+from .cases import Case, all_cases, cases
 from .workspace import ROOT
 
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
@@ -134,18 +134,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--only", default="", help="only shapes whose name has this word; nothing is written")
-    parser.add_argument("--all", action="store_true", help="some 300 shapes; nothing is written")
+    parser.add_argument("--all", action="store_true", help="hundreds of shapes; nothing is written")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N shapes of --all; nothing is written")
     parser.add_argument("--target", default="ipu2:1472")
     arguments = parser.parse_args()
+    if arguments.sample < 0:
+        parser.error(f"--sample {arguments.sample}: not a number of shapes")
+    chosen = list(all_cases() if arguments.all or arguments.sample else cases())
+    if 0 < arguments.sample < len(chosen):
+        chosen = [chosen[i * len(chosen) // arguments.sample] for i in range(arguments.sample)]
     pairs = []
-    for case in cases():
+    for case in chosen:
         if arguments.only in case.name:
             pairs.append(pair_of(case, arguments.target, arguments.folder))
             print(pairs[-1].line(), flush=True)
     kinds = by_kind(pairs)
     print(f"\n{kinds}")
-    if arguments.only:
+    if arguments.only or arguments.all or arguments.sample:
         return
     text = DOCUMENT.read_text()
     if BEGIN not in text:
