@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -144,8 +145,8 @@ def _top_k(shapes: Iterable[tuple[int, int, int]]) -> Iterator[Case]:
     from jax import lax
 
     for rows, length, k in shapes:
-        function: Callable[..., Any] = lambda x, k=k: lax.top_k(x, k)  # noqa: E731
-        yield Case(f"top {k} of {rows}x{length} s32", function, (_spec("int32", rows, length),), "sorts")
+        operands = (_spec("int32", rows, length),)
+        yield Case(f"top {k} of {rows}x{length} s32", functools.partial(lax.top_k, k=k), operands, "sorts")
 
 
 def _more_reductions(name: str, dtype: str) -> Iterator[Case]:

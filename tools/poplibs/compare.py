@@ -6,7 +6,7 @@ import array
 import pathlib
 import sys
 
-from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, run
+from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, run, write_part
 
 SOURCE = ROOT / "tools" / "poplibs" / "compare.cc"
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
@@ -97,10 +97,6 @@ def compare(space: Workspace, only: list[str]) -> None:
         lines.append(f"| {name} | {cycles} | {ours[name]} | {ratio:.2f} | {share:.1e} |")
     table = HEADER.lstrip("\n") + "\n".join(lines) + "\n"
     print(table)
-    text = DOCUMENT.read_text()
-    if BEGIN not in text:
-        sys.exit(f"{DOCUMENT} has no line {BEGIN}")
-    before, rest = text.split(BEGIN)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{rest.split(END)[1]}")
+    write_part(DOCUMENT, BEGIN, END, table)
     if wrong:
         sys.exit("not equal: " + ", ".join(wrong))

@@ -7,7 +7,17 @@ import subprocess
 import sys
 from typing import Any
 
-from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, run
+from .workspace import (
+    LIBRARIES,
+    ROOT,
+    SYSTEM_LIBRARIES,
+    Workspace,
+    compile_object,
+    compiler,
+    largest,
+    run,
+    write_part,
+)
 
 SOURCE = ROOT / "tools" / "poplibs" / "plans.cc"
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
@@ -83,12 +93,8 @@ def own(line: str) -> tuple[int, int]:
         target="ipu2:1472",
     ).as_dict()
     parts = data["memory"]["categories"]
-    bytes_used = sum(_largest(parts[part]) for part in ("temporaries", "exchange_buffers"))
+    bytes_used = sum(largest(parts[part]) for part in ("temporaries", "exchange_buffers"))
     return data["estimate"]["compute_cycles"] + data["estimate"]["exchange_cycles"], bytes_used
-
-
-def _largest(values: Any) -> int:
-    return int(max(values["rle"][::2] if isinstance(values, dict) else values, default=0))
 
 
 def table(rows: list[list[str]]) -> str:
@@ -119,8 +125,4 @@ def compare(space: Workspace) -> None:
     """Writes the table of docs/model_accuracy.md."""
     found = table(expected(space))
     print(found)
-    text = DOCUMENT.read_text()
-    if BEGIN not in text:
-        sys.exit(f"{DOCUMENT} has no line {BEGIN}")
-    before, rest = text.split(BEGIN)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{found}\n{END}{rest.split(END)[1]}")
+    write_part(DOCUMENT, BEGIN, END, found)

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .cases import Case, all_cases, cases
-from .workspace import ROOT
+from .workspace import ROOT, largest, write_part
 
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
 BEGIN, END = "<!-- poplibs shapes: begin -->", "<!-- poplibs shapes: end -->"
@@ -83,15 +82,10 @@ def measure(case: Case, target: str, options: dict[str, str]) -> tuple[Numbers, 
     estimate = data["estimate"]
     phases = " / ".join(f"{estimate[f'{part}_cycles']:,}" for part in ("compute", "exchange", "sync"))
     most = max(data["operations"], key=lambda row: int(row["cycles"]), default={"tiles": 0})
-    parts = {part: _largest(data["memory"]["categories"][part]) for part in PARTS}
+    parts = {part: largest(data["memory"]["categories"][part]) for part in PARTS}
     numbers = Numbers(estimate["cycles"], phases, most["tiles"], estimate["fullest_tile_bytes"], parts)
     others = [row["reason"] for row in data["libraries"] or () if row["library"] != "PopLibs"]
     return numbers, others
-
-
-def _largest(values: Any) -> int:
-    """Of a list as a report holds it: runs are pairs of a value and a count."""
-    return max(values["rle"][::2] if isinstance(values, dict) else values, default=0)
 
 
 def pair_of(case: Case, target: str, folder: str) -> Pair:
@@ -152,9 +146,5 @@ def main() -> None:
     print(f"\n{kinds}")
     if arguments.only or arguments.all or arguments.sample:
         return
-    text = DOCUMENT.read_text()
-    if BEGIN not in text:
-        sys.exit(f"{DOCUMENT} has no line {BEGIN}")
-    before, rest = text.split(BEGIN)
     table = HEADER.format(target=arguments.target) + "\n".join(pair.line() for pair in pairs if pair.case.listed)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{table}\n\n{KINDS}\n{kinds}\n\n{END}{rest.split(END)[1]}")
+    write_part(DOCUMENT, BEGIN, END, f"{table}\n\n{KINDS}\n{kinds}\n")

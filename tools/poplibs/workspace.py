@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools" / "poplibs"
@@ -77,6 +77,20 @@ PRIVATE_HEADERS = {"popnn": ("poplin",), "popsparse": ("poplin", "poputil")}
 
 Item = TypeVar("Item")
 Rows = dict[str, dict[str, object]]
+
+
+def write_part(document: pathlib.Path, begin: str, end: str, text: str) -> None:
+    """Replaces what a document has between two lines; exits where it lacks the first."""
+    whole = document.read_text()
+    if begin not in whole:
+        sys.exit(f"{document} has no line {begin}")
+    before, rest = whole.split(begin)
+    document.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end)[1]}")
+
+
+def largest(values: Any) -> int:
+    """Of a list as a report holds it: runs are pairs of a value and a count."""
+    return int(max(values["rle"][::2] if isinstance(values, dict) else values, default=0))
 
 
 class Workspace:
