@@ -67,11 +67,15 @@ struct VertexGroup {
   std::uint64_t call_cycles = 0;   // once per tile and superstep for all vertices of this codelet
   std::uint64_t code_bytes = 0;    // of the codelet, once per tile with a vertex
   std::uint64_t vertex_bytes = 0;  // of the state of one vertex
+  // Whether the exchange puts what is read where it is written, so that it needs no buffer.
+  bool is_copy = false;
 };
 
 // A superstep: exchange, then compute, then sync. All reads happen before all writes.
 struct Superstep {
   std::vector<VertexGroup> groups;
+  // Whether it is a later trip of a loop, which has its code and vertices from an earlier superstep.
+  bool later_trip = false;
 };
 
 struct TilePlan {

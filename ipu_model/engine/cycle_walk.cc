@@ -171,7 +171,7 @@ class CycleWalk {
                                              std::count(codelet.tiles.begin(), codelet.tiles.end(), true));
     }
     for (const std::int64_t bytes : use.exchange_code) row->code_bytes += static_cast<std::uint64_t>(bytes);
-    row->code_bytes += use.steps.size() * target_.control_code_bytes_per_superstep *
+    row->code_bytes += use.coded_steps * target_.control_code_bytes_per_superstep *
                        std::uint64_t{program_.target.getNumTiles()};
   }
 

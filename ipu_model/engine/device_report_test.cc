@@ -249,6 +249,43 @@ TEST(HostTransfersAreReportedApart) {
   CHECK(r.host_link_cycles >= 4u * Ipu2().global_sync_cycles);
 }
 
+// y, on tile 1, = x, on tile 0, in two supersteps.
+Report TwoSteps(bool later_trip, bool is_copy) {
+  Builder b(2);
+  const View x = b.Split("x", 100, 1);
+  const View y = b.Add("y", {100}, Mapping(std::vector<MappedInterval>{{0, 100, 1}}));
+  b.Main({Builder::Do(std::make_unique<toy::Toy>(
+      "toy::add", std::vector<View>{x}, std::vector<View>{y},
+      [=](const toy::Toy& op, const DeviceContext& context) {
+        VertexGroup group =
+            toy::AddGroup(op, context.mapping(y.variable).VerticesOver(y, context.num_tiles()));
+        group.is_copy = is_copy;
+        TilePlan plan;
+        plan.supersteps = {{{group}}, {{group}, later_trip}};
+        return plan;
+      }))});
+  return Analyse(*b.program);
+}
+
+TEST(LaterTripsOfLoopsShareCodeAndVertices) {
+  const Report steps = TwoSteps(false, false), trips = TwoSteps(true, false);
+  CHECK_EQ(steps.vertex_bytes, 32u);
+  CHECK_EQ(trips.vertex_bytes, 16u);
+  const std::uint64_t one_step =
+      2u * Ipu2().control_code_bytes_per_superstep + Ipu2().exchange_code_bytes_per_fragment;
+  CHECK_EQ(steps.code_bytes, 100u + 2u * Ipu2().runtime_bytes + 2u * one_step);
+  CHECK_EQ(trips.code_bytes, steps.code_bytes - one_step);
+  CHECK_EQ(trips.operations[0].code_bytes, steps.operations[0].code_bytes - one_step);
+  CHECK_EQ(trips.cycles.total(), steps.cycles.total());
+}
+
+TEST(CopiesNeedNoExchangeBuffer) {
+  const Report buffered = TwoSteps(false, false), copied = TwoSteps(false, true);
+  CHECK_EQ(buffered.exchange_buffer_bytes, 400u);
+  CHECK_EQ(copied.exchange_buffer_bytes, 0u);
+  CHECK_EQ(copied.exchange_bytes, buffered.exchange_bytes);
+}
+
 TEST(MemoryFollowsLiveness) {
   // On tile 0, x and y are live together, then y and z: two of three variables of 4096 bytes.
   Builder b(2);

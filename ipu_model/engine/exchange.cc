@@ -294,7 +294,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     const std::int64_t bytes = (a.elements - a.held) * size;
     traffic_.received[tile] += bytes;
     use->exchange_bytes += static_cast<std::uint64_t>(bytes);
-    Buffer(use, tile, bytes);
+    if (!group.is_copy) Buffer(use, tile, bytes);
     // If neighbours need the same regions, an element that neither holds is received once for both.
     if (target_.tiles_per_shared_bus != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
     const TileAccess& b = accesses_[tile + 1];

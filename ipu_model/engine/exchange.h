@@ -62,6 +62,7 @@ struct OperationUse {
   std::vector<CodeletUse> codelets;
   TileBytes vertex_state;
   TileBytes exchange_code;
+  std::size_t coded_steps = 0;  // without the later trips of loops
   unsigned computing_tiles = 0;
   std::uint64_t num_vertices = 0, num_edges = 0;
   // Only in detailed analyses.
@@ -112,7 +113,7 @@ class ExchangeAnalyser {
   void AddOperands(const VertexGroup& group, Step* step, Analysis* a);
   void EndStep(Step step, Analysis* a);
   // The cycles and the code of the exchange of a superstep.
-  void CountExchange(SuperstepUse* use, OperationUse* result);
+  void CountExchange(bool later_trip, SuperstepUse* use, OperationUse* result);
   // Return true if every vertex's tile holds the elements that it accesses.
   bool Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
             const Mapping& mapping, SuperstepUse* use);

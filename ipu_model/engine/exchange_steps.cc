@@ -58,6 +58,7 @@ struct ExchangeAnalyser::Analysis {
 // What is gathered of one superstep.
 struct ExchangeAnalyser::Step {
   unsigned number;
+  bool later_trip;
   SuperstepUse use;
   std::map<std::string_view, std::vector<bool>> called;  // by codelet: the tiles whose supervisor calls it
   std::vector<std::string> codelets;                     // in detailed analyses
@@ -74,8 +75,9 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
   FindShared(operation);
   if (detailed_) a.result.last_reads.assign(operation.inputs.size(), -1);
   for (unsigned s = 0; s < a.plan.supersteps.size(); ++s) {
-    Step step{s, {}, {}, {}, {}};
-    for (const VertexGroup& group : a.plan.supersteps[s].groups) {
+    const Superstep& superstep = a.plan.supersteps[s];
+    Step step{s, superstep.later_trip, {}, {}, {}, {}};
+    for (const VertexGroup& group : superstep.groups) {
       CheckDeadline();
       if (group.vertices.empty()) continue;
       AddVertices(group, &step, &a);
@@ -95,6 +97,7 @@ OperationUse ExchangeAnalyser::OverLinks(const Operation& operation, const Repli
   use.exchange_cycles = links.cycles;
   use.link_bytes = links.bytes;
   use.link_syncs = links.syncs;
+  result.coded_steps = 1;
   if (detailed_) {
     Describe({}, use, &result);
     result.last_reads.assign(operation.inputs.size(), 0);
@@ -127,7 +130,8 @@ void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysi
   result.num_vertices += group.vertices.size();
   result.num_edges += group.vertices.size() * (group.reads.size() + group.writes.size());
   CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
-  if (group.vertex_bytes > 0) Grow(&result.vertex_state);
+  const bool has_state = group.vertex_bytes > 0 && !step->later_trip;
+  if (has_state) Grow(&result.vertex_state);
   // Many boxes have the same extents, and so the same cycles: each slot has the last box with its hash.
   std::fill(known_cycles_.begin(), known_cycles_.end(), std::pair<const Box*, std::uint64_t>());
   for (const Vertex& vertex : group.vertices) {
@@ -138,8 +142,7 @@ void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysi
                                  std::to_string(num_tiles_) + " tiles");
     }
     codelet.tiles[vertex.tile] = true;
-    if (group.vertex_bytes > 0)
-      result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
+    if (has_state) result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
     if (group.cycles) {
       auto& [box, cycles] = known_cycles_[HashOfExtents(vertex.box) % known_cycles_.size()];
       if (box == nullptr || !SameExtents(*box, vertex.box)) {
@@ -223,11 +226,12 @@ void ExchangeAnalyser::EndStep(Step step, Analysis* a) {
   }
   std::fill(compute_.begin(), compute_.end(), 0);
   for (auto& [variable, unsent] : unsent_) unsent.clear();
-  if (use.exchange_bytes > 0) CountExchange(&use, &a->result);
+  if (use.exchange_bytes > 0) CountExchange(step.later_trip, &use, &a->result);
+  if (!step.later_trip) ++a->result.coded_steps;
   a->result.steps.push_back(std::move(use));
 }
 
-void ExchangeAnalyser::CountExchange(SuperstepUse* use, OperationUse* result) {
+void ExchangeAnalyser::CountExchange(bool later_trip, SuperstepUse* use, OperationUse* result) {
   const std::uint64_t rate = target_.exchange_bytes_per_cycle;
   for (unsigned tile = 0; tile < num_tiles_; ++tile) {
     // Both tiles of a pair wait for the data that they share, which arrives at twice the rate.
@@ -239,10 +243,12 @@ void ExchangeAnalyser::CountExchange(SuperstepUse* use, OperationUse* result) {
                  CeilDivide(alone, rate) + CeilDivide(static_cast<std::uint64_t>(shared), 2 * rate));
   }
   if (traffic_.sends) use->exchange_cycles = std::max(use->exchange_cycles, SendCycles());
-  Grow(&result->exchange_code);
-  for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-    result->exchange_code[tile] +=
-        traffic_.fragments[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
+  if (!later_trip) {
+    Grow(&result->exchange_code);
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+      result->exchange_code[tile] +=
+          traffic_.fragments[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
+    }
   }
   for (TileBytes* bytes : {&traffic_.received, &traffic_.shared, &traffic_.fragments})
     std::fill(bytes->begin(), bytes->end(), 0);

@@ -193,7 +193,7 @@ class MemoryAnalysis::Walk {
     for (const Operation* operation : host_.operations) {
       if (!counted_.insert({operation, true}).second) continue;
       const OperationUse& use = *uses_->at(operation);
-      supersteps += use.steps.size();
+      supersteps += use.coded_steps;
       for (const CodeletUse& c : use.codelets) Merge(c, &codelets);
       for (unsigned t = 0; t < use.vertex_state.size(); ++t) state_[t] += Align(use.vertex_state[t]);
       for (unsigned t = 0; t < use.exchange_code.size(); ++t) code_[t] += use.exchange_code[t];

@@ -16,6 +16,7 @@
 #include "operations/convolution/convolution_regions.h"
 #include "operations/convolution/convolution_serial.h"
 #include "operations/product/half_partials.h"
+#include "operations/product/product_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -320,9 +321,11 @@ class Planner {
     if (summed) plan.temporaries.push_back({sum_, Placement()});
     const bool copies = LargestChoice().copy_cycles > 0;
     for (std::int64_t step = 0; step < serial_.steps(); ++step) {
-      if (copies) plan.supersteps.push_back({{InputCopy()}});
-      plan.supersteps.push_back({{Products(step, summed)}});
-      if (summed && serial_.IsLastSum(step)) plan.supersteps.push_back({{Sums(step)}});
+      // PopLibs' steps are trips of loops.
+      if (copies) plan.supersteps.push_back({{InputCopy()}, step > 0});
+      plan.supersteps.push_back({{Products(step, summed)}, step > 0});
+      if (summed && serial_.IsLastSum(step))
+        plan.supersteps.push_back({{Sums(step)}, serial_.OutputStep(step) > 0});
     }
     return plan;
   }
@@ -421,10 +424,8 @@ class Planner {
     const ConvolutionChoice choice = LargestChoice();
     group.codelet = CodeletName(*p_, choice.codelet, sum_);
     group.code_bytes = IsMatrixUnit(choice.codelet) ? kMatrixUnitCodeBytes : kVectorCodeBytes;
-    // PopLibs' steps are a loop, so that they share the vertices.
-    if (step == 0)
-      group.vertex_bytes =
-          kVertexBytes + kBytesPerWorklist * static_cast<std::uint64_t>(choice.kernel_positions);
+    group.vertex_bytes =
+        kVertexBytes + kBytesPerWorklist * static_cast<std::uint64_t>(choice.kernel_positions);
     return group;
   }
 
@@ -454,7 +455,7 @@ class Planner {
       return ReducePartialsCycles(target, sum, out_type, partials, box.num_elements());
     };
     group.code_bytes = kReduceCodeBytes;
-    if (serial_.OutputStep(step) == 0) group.vertex_bytes = kVertexBytes;
+    group.vertex_bytes = kVertexBytes;
     return group;
   }
 

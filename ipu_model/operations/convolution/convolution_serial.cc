@@ -4,10 +4,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
 #include "kernels/host/integer_division.h"
-#include "operations/elementwise/elementwise_cost.h"
-#include "operations/index/index_cost.h"
+#include "operations/product/product_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -172,21 +170,11 @@ bool HasSerialSplit(const ConvolutionProblem& p, const Grid& split, double bytes
 std::uint64_t StepSliceCycles(const TargetModel& target, const ConvolutionProblem& p, std::int64_t tiles,
                               const SerialSplit& serial, bool last_sum) {
   // PopLibs: addDynamicSliceEstimate, for operands and results that are spread over the tiles evenly.
-  const auto slice = [&](const Shape& shape, DType type, std::int64_t steps) -> std::uint64_t {
-    if (steps == 1) return 0;
-    return DynamicSliceCycles(target, type, CeilDivide(CeilDivide(NumElements(shape), tiles), steps));
+  const auto slice = [&](const Shape& shape, DType type, std::int64_t steps) {
+    return OperandSliceCycles(target, type, CeilDivide(NumElements(shape), tiles), steps);
   };
   return slice(p.lhs, p.in_type, serial.sums.steps) + slice(p.rhs, p.rhs_type, serial.steps()) +
          (last_sum ? slice(p.out, p.out_type, serial.outputs.steps) : 0);
-}
-
-std::uint64_t StepAddCycles(const TargetModel& target, DType sum, std::int64_t elements) {
-  // PopLibs: addInPlaceEstimate.
-  Expression add;
-  add.inputs = {sum, sum};
-  add.code = {{ScalarOp::kAdd, sum, sum, {0, 1, 0}, 0}};
-  add.outputs = {2};
-  return ElementwiseCost(add, {}, /*in_place=*/true).Cycles(target, elements);
 }
 
 }  // namespace ipu_model

@@ -73,8 +73,6 @@ bool HasSerialSplit(const ConvolutionProblem& problem, const Grid& split, double
 // result after the last sum.
 std::uint64_t StepSliceCycles(const TargetModel& target, const ConvolutionProblem& problem,
                               std::int64_t tiles, const SerialSplit& serial, bool last_sum);
-// Returns the cycles of adding a step's products to the partial sums of the steps before.
-std::uint64_t StepAddCycles(const TargetModel& target, DType sum, std::int64_t elements);
 
 }  // namespace ipu_model
 

@@ -16,6 +16,7 @@
 #include "operations/convolution/convolution_cost.h"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"
+#include "operations/product/product_cost.h"
 
 namespace ipu_model {
 namespace {

@@ -104,7 +104,7 @@ Halves Reference(const Halves& a, const Halves& b, std::int64_t rows, std::int64
 TEST(EveryPlanRoundsAsTheDevice) {
   std::mt19937 random(3);
   struct Cut {
-    std::int64_t parts, stage_sums, depth_steps, row_steps;
+    std::int64_t parts, stage_sums, depth_steps, output_steps;
   };
   for (const Cut& cut : std::vector<Cut>{{1, 1, 1, 1},
                                          {12, 1, 1, 1},
@@ -112,7 +112,9 @@ TEST(EveryPlanRoundsAsTheDevice) {
                                          {11, 3, 1, 1},
                                          {1, 1, 3, 1},
                                          {4, 1, 3, 1},
-                                         {1, 1, 1, 2}}) {
+                                         {1, 1, 1, 2},
+                                         {1, 1, 3, 2},
+                                         {4, 1, 3, 2}}) {
     Program p;
     MatMulPlan plan;
     plan.grid.shape = {1, 11, 6, 700};
@@ -122,7 +124,7 @@ TEST(EveryPlanRoundsAsTheDevice) {
     plan.grid.num_tiles = kTiles;
     plan.stage_sums = cut.stage_sums;
     plan.depth_steps = cut.depth_steps;
-    plan.row_steps = cut.row_steps;
+    plan.output_steps = cut.output_steps;
     plan.partial_type = DType::kF16;
     plan.half_step = 16;
     const Tensor a = p.Operand({1, 11, 700}, "a"), b = p.Operand({1, 700, 6}, "b");

@@ -123,30 +123,38 @@ class MatMulVertices {
     }
     const bool direct = plan_.depth_steps == 1 &&
                         StaysOnGrid(plan_.grid, OperandMappingOf(out, out_mapping, context_.num_tiles()));
-    OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
-    if (plan_.row_steps > 1) b = AddTemporary(plan, inputs_[1].type, KeptPlacement());
-    // The plan's own grid has the fewest boxes per tile; other mappings may need several.
-    const bool own =
-        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputGrid(plan_));
-    if (plan_.output_steps > 1) {
-      AddOutputSteps(plan, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context_.num_tiles()));
-      plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context_.target());
-      return plan;
+    OperandRef result{Kind::kOutput, 0};
+    if (!direct) {
+      const bool in_steps = plan_.output_steps > 1;
+      result =
+          AddTemporary(plan, plan_.partial_type, in_steps ? StepPartialsGrid(plan_) : PartialsGrid(plan_));
     }
-    if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsGrid(plan_));
-    for (std::int64_t depth = 0; plan_.depth_steps > 1 && depth < plan_.depth_steps; ++depth)
-      plan.supersteps.push_back({{DepthStepGroup(depth, result)}});
-    for (std::int64_t column = 0; plan_.depth_steps == 1 && column < plan_.column_steps; ++column) {
-      const std::vector<Vertex> vertices =
-          VerticesOfStep(plan_.grid.Vertices(), kColumnDim, column, plan_.column_steps);
-      if (plan_.row_steps > 1) plan.supersteps.push_back({{KeepGroup(vertices, b)}});
-      for (std::int64_t row = 0; row < plan_.row_steps; ++row)
-        plan.supersteps.push_back(
-            {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
+    OperandRef operands[2] = {{Kind::kInput, 0}, {Kind::kInput, 1}};
+    if (plan_.keeps_operand) {
+      OperandRef& kept = operands[KeptOperand()];
+      const DType type = inputs_[kept.index].type;
+      VertexGroup copy = CopyGroup(kept);
+      kept = AddTemporary(plan, type, KeptPlacement());
+      copy.writes[0].tensor = kept;
+      plan.supersteps.push_back({{std::move(copy)}});
     }
-    plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context_.target());
-    if (direct) return plan;
-    AddSums(plan, result, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context_.num_tiles()));
+    // PopLibs' steps are trips of loops.
+    for (std::int64_t output = 0; output < plan_.output_steps; ++output) {
+      const bool later = output > 0;
+      for (std::int64_t depth = 0; depth < plan_.depth_steps; ++depth)
+        plan.supersteps.push_back({{StepGroup(output, depth, operands, result)}, later || depth > 0});
+      if (direct) continue;
+      if (plan_.output_steps > 1) {
+        plan.supersteps.push_back({{SumsOfStep(output, result)}, later});
+        continue;
+      }
+      // The plan's own grid has the fewest boxes per tile; other mappings may need several.
+      const bool own =
+          IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputGrid(plan_));
+      AddSums(plan, result,
+              own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context_.num_tiles()));
+    }
+    plan.supersteps[0].groups[0].call_cycles += RearrangedInputCycles(context_.target());
     return plan;
   }
 
@@ -154,44 +162,6 @@ class MatMulVertices {
   static OperandRef AddTemporary(TilePlan& plan, DType type, Grid placement) {
     plan.temporaries.push_back({type, std::move(placement)});
     return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
-  }
-
-  // Placement of B's columns of one step, on every tile that uses them:
-  // [parts of rows, groups, depth, parts of columns, columns of a step].
-  Grid KeptPlacement() const {
-    const Grid& grid = plan_.grid;
-    Grid placement;
-    placement.first_tile = grid.first_tile;
-    placement.num_tiles = grid.num_tiles;
-    placement.Append(grid.parts[kRowDim], grid.parts[kRowDim], grid.tile_stride[kRowDim]);
-    for (const int d : {kGroupDim, kDepthDim})
-      placement.Append(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
-    placement.Append(grid.parts[kColumnDim], grid.parts[kColumnDim], grid.tile_stride[kColumnDim]);
-    placement.Append((grid.LargestPart(kColumnDim) + plan_.column_steps - 1) / plan_.column_steps, 1, 0);
-    return placement;
-  }
-
-  VertexGroup KeepGroup(std::vector<Vertex> vertices, OperandRef kept) const {
-    const Grid& grid = plan_.grid;
-    VertexGroup group;
-    group.codelet = "poplar::Memcpy64";
-    group.vertices = std::move(vertices);
-    group.reads = {{{Kind::kInput, 1}, BRegion}};
-    group.writes = {{kept, [grid](const Box& box) { return KeptRegion(grid, box); }}};
-    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
-                       const std::vector<HostTensor>& writes) {
-      const auto bytes = static_cast<std::size_t>(reads[0].num_elements()) * SizeOf(reads[0].type);
-      std::copy_n(static_cast<const unsigned char*>(reads[0].data), bytes,
-                  static_cast<unsigned char*>(writes[0].data));
-    };
-    const std::size_t size = SizeOf(inputs_[1].type);
-    group.cycles = [size](const TargetModel& target, const Box& box) {
-      return target.local_copy_call_cycles +
-             static_cast<std::uint64_t>(BRegion(box).num_elements()) * size / target.memcpy_bytes_per_cycle;
-    };
-    group.code_bytes = kCopyCodeBytes;
-    group.vertex_bytes = kCopyVertexBytes;
-    return group;
   }
 
   // Returns the cycles of rearranging the operands that are not in the order of the plan.
@@ -210,15 +180,45 @@ class MatMulVertices {
   static Box ARegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kDepthDim}); }
   static Box BRegion(const Box& box) { return BoxOf(box, {kGroupDim, kDepthDim, kColumnDim}); }
   static Box CRegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kColumnDim}); }
-  static Box KeptRegion(const Grid& grid, const Box& box) {
-    const std::int64_t row_part = grid.PartOf(kRowDim, box.begin[kRowDim]);
-    const std::int64_t column_part = grid.PartOf(kColumnDim, box.begin[kColumnDim]);
-    return {{row_part, box.begin[kGroupDim], box.begin[kDepthDim], column_part, 0},
-            {row_part + 1, box.end[kGroupDim], box.end[kDepthDim], column_part + 1,
-             box.end[kColumnDim] - box.begin[kColumnDim]}};
+  // The operand that steps over the outputs do not cut.
+  unsigned KeptOperand() const { return plan_.output_dim == kRowDim ? 1 : 0; }
+
+  // Its place on every tile that uses it: [parts of output_dim, and its dimensions].
+  Grid KeptPlacement() const {
+    const Grid& grid = plan_.grid;
+    const bool is_b = plan_.output_dim == kRowDim;
+    Grid placement;
+    placement.first_tile = grid.first_tile;
+    placement.num_tiles = grid.num_tiles;
+    const int d = plan_.output_dim;
+    placement.Append(grid.parts[d], grid.parts[d], grid.tile_stride[d]);
+    for (const int dim : {static_cast<int>(kGroupDim), static_cast<int>(is_b ? kDepthDim : kRowDim),
+                          static_cast<int>(is_b ? kColumnDim : kDepthDim)})
+      placement.Append(grid.shape[dim], grid.parts[dim], grid.tile_stride[dim]);
+    return placement;
+  }
+  static Box KeptRegion(const MatMulPlan& plan, const Box& box) {
+    const std::int64_t part = plan.grid.PartOf(plan.output_dim, box.begin[plan.output_dim]);
+    return WithLeading(part, part + 1, plan.output_dim == kRowDim ? BRegion(box) : ARegion(box));
   }
 
-  VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef b, OperandRef result) const {
+  // What it moves is in the cycles of its exchange.
+  VertexGroup CopyGroup(OperandRef operand) const {
+    VertexGroup group;
+    group.codelet = "poplar::copy";
+    group.is_copy = true;
+    group.vertices = plan_.grid.Vertices();
+    group.reads = {{operand, operand.index == 1 ? BRegion : ARegion}};
+    group.writes = {{{}, [plan = plan_](const Box& box) { return KeptRegion(plan, box); }}};
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      std::memcpy(writes[0].data, reads[0].data,
+                  static_cast<std::size_t>(reads[0].num_elements()) * SizeOf(reads[0].type));
+    };
+    return group;
+  }
+
+  VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef result) const {
     const Grid& grid = plan_.grid;
     const DType a_type = inputs_[0].type, b_type = inputs_[1].type;
     const DType operand = SizeOf(a_type) > SizeOf(b_type) ? a_type : b_type;
@@ -243,12 +243,7 @@ class MatMulVertices {
       group.codelet += std::string(",") + NameOf(direct ? outputs_[0].type : plan_.partial_type);
     group.codelet += ">";
     group.vertices = std::move(vertices);
-    group.reads.push_back({{Kind::kInput, 0}, ARegion});
-    if (b.kind == Kind::kInput) {
-      group.reads.push_back({b, BRegion});
-    } else {
-      group.reads.push_back({b, [grid](const Box& box) { return KeptRegion(grid, box); }});
-    }
+    group.reads = {{{Kind::kInput, 0}, ARegion}, {{Kind::kInput, 1}, BRegion}};
     if (direct) {
       group.writes.push_back({result, CRegion});
     } else {
@@ -276,12 +271,30 @@ class MatMulVertices {
     return group;
   }
 
-  // Step `step` over the depth of every part: adds to the partial sums of the earlier steps.
-  VertexGroup DepthStepGroup(std::int64_t step, OperandRef partials) const {
-    VertexGroup group =
-        ProductGroup(VerticesOfStep(plan_.grid.Vertices(), kDepthDim, step, plan_.depth_steps),
-                     {Kind::kInput, 1}, partials);
-    if (step == 0) return group;
+  // A step over the outputs and the depth of every part: its products, which it adds to the partial sums of
+  // the steps over the depth before it.
+  VertexGroup StepGroup(std::int64_t output, std::int64_t depth, const OperandRef (&operands)[2],
+                        OperandRef result) const {
+    VertexGroup group = ProductGroup(
+        VerticesOfStep(VerticesOfStep(plan_.grid.Vertices(), plan_.output_dim, output, plan_.output_steps),
+                       kDepthDim, depth, plan_.depth_steps),
+        result);
+    for (std::size_t i : {0, 1}) {
+      if (operands[i].kind == Kind::kInput) continue;
+      group.reads[i] = {operands[i], [plan = plan_](const Box& box) { return KeptRegion(plan, box); }};
+    }
+    if (plan_.output_steps > 1 && result.kind == Kind::kTemporary) {
+      group.writes[0].region = [plan = plan_, output](const Box& box) {
+        const std::int64_t part = plan.grid.PartOf(kDepthDim, box.begin[kDepthDim]);
+        return WithLeading(part, part + 1, StepPartialsRegion(plan, output, CRegion(box)));
+      };
+    }
+    group.call_cycles = SlicesOfStep(depth + 1 == plan_.depth_steps);
+    if (depth == 0) return group;
+    group.cycles = [products = group.cycles, sum = plan_.partial_type](const TargetModel& target,
+                                                                       const Box& box) {
+      return products(target, box) + StepAddCycles(target, sum, CRegion(box).num_elements());
+    };
     group.reads.push_back(group.writes[0]);
     group.compute = [half_step = plan_.half_step](HostContext& context, const Box& box,
                                                   const std::vector<HostTensor>& reads,
@@ -311,26 +324,25 @@ class MatMulVertices {
     return group;
   }
 
-  // Steps over the outputs, each with its products and the sum of their partial sums.
-  void AddOutputSteps(TilePlan& plan, const std::vector<Vertex>& out_vertices) const {
-    const OperandRef partials = AddTemporary(plan, plan_.partial_type, StepPartialsGrid(plan_));
+  // The cycles of slicing the operands for a step and, with `last`, of putting its outputs into the result.
+  std::uint64_t SlicesOfStep(bool last) const {
+    const std::int64_t used = plan_.grid.num_parts(), outputs = plan_.output_steps;
+    const auto slice = [&](const View& view, std::int64_t slices) {
+      return OperandSliceCycles(context_.target(), view.type, CeilDivide(view.num_elements(), used), slices);
+    };
+    return slice(inputs_[0], plan_.depth_steps * (plan_.output_dim == kRowDim ? outputs : 1)) +
+           slice(inputs_[1], plan_.depth_steps * (plan_.output_dim == kColumnDim ? outputs : 1)) +
+           (last ? slice(outputs_[0], outputs) : 0);
+  }
+
+  // Adds the partial sums of one step over the outputs. The tiles that have them share the work.
+  VertexGroup SumsOfStep(std::int64_t step, OperandRef partials) const {
     const std::int64_t terms = plan_.grid.parts[kDepthDim];
-    for (std::int64_t step = 0; step < plan_.output_steps; ++step) {
-      VertexGroup products =
-          ProductGroup(VerticesOfStep(plan_.grid.Vertices(), plan_.output_dim, step, plan_.output_steps),
-                       {Kind::kInput, 1}, partials);
-      products.writes[0].region = [plan = plan_, step](const Box& box) {
-        const std::int64_t part = plan.grid.PartOf(kDepthDim, box.begin[kDepthDim]);
-        return WithLeading(part, part + 1, StepPartialsRegion(plan, step, CRegion(box)));
-      };
-      VertexGroup sums =
-          SumGroup(OutputsOfStep(plan_, step, out_vertices), partials, {Kind::kOutput, 0}, terms);
-      sums.reads[0].region = [plan = plan_, step, terms](const Box& box) {
-        return WithLeading(0, terms, StepPartialsRegion(plan, step, box));
-      };
-      plan.supersteps.push_back({{std::move(products)}});
-      plan.supersteps.push_back({{std::move(sums)}});
-    }
+    VertexGroup sums = SumGroup(OutputsOfStep(plan_, step), partials, {Kind::kOutput, 0}, terms);
+    sums.reads[0].region = [plan = plan_, step, terms](const Box& box) {
+      return WithLeading(0, terms, StepPartialsRegion(plan, step, box));
+    };
+    return sums;
   }
 
   // Adds `partials` [terms, g, m, n] and writes the result, in two stages if the plan has two.
@@ -433,13 +445,14 @@ class MatMulOperation : public Operation, public LimitsBuffers {
     return a[0] == b[0] && a[2] == b[1] && out == Shape{a[0], a[1], b[2]} &&
            GemmAccumulator(inputs[0].type, inputs[1].type, outputs[0].type) != DType::kCount &&
            IsSplitOf(plan_.grid, {a[0], a[1], b[2], a[2]}, num_tiles) &&
-           IsModest({plan_.column_steps, plan_.row_steps, plan_.depth_steps, 1 << 20});
+           IsModest({plan_.output_steps, plan_.depth_steps, 1 << 20});
   }
   void Write(Writer& writer) const override {
     writer.Write(plan_.grid);
     writer.Write(plan_.stage_sums);
-    writer.Write(plan_.column_steps);
-    writer.Write(plan_.row_steps);
+    writer.Write(plan_.output_dim == kRowDim);
+    writer.Write(plan_.output_steps);
+    writer.Write(plan_.keeps_operand);
     writer.Write(plan_.depth_steps);
     for (const bool flag :
          {plan_.rows_in_units, plan_.rearrange_a, plan_.rearrange_b, plan_.wide_weight_loads})
@@ -498,15 +511,18 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   MatMulPlan plan;
   plan.grid = reader.Read<Grid>();
   plan.stage_sums = ReadPositive(reader);
-  plan.column_steps = ReadPositive(reader);
-  plan.row_steps = ReadPositive(reader);
+  plan.output_dim = reader.Read<bool>() ? kRowDim : kColumnDim;
+  plan.output_steps = ReadPositive(reader);
+  plan.keeps_operand = reader.Read<bool>();
   plan.depth_steps = ReadPositive(reader);
   for (bool* flag : {&plan.rows_in_units, &plan.rearrange_a, &plan.rearrange_b, &plan.wide_weight_loads})
     *flag = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
   plan.half_step = reader.ReadInteger(0, 512);
   const std::int64_t limit = LimitsBuffers::ReadLimit(reader);
-  if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] < plan.stage_sums)
+  const bool keeps_in_steps = plan.output_steps > 1 && plan.depth_steps == 1;
+  if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] < plan.stage_sums ||
+      (plan.keeps_operand && !keeps_in_steps))
     reader.Fail("a matrix product plan is damaged");
   return std::make_unique<MatMulOperation>(std::move(plan), limit);
 }

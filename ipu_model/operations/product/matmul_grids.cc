@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/host/integer_division.h"
 #include "operations/product/matmul_plan.h"
 
 namespace ipu_model {
@@ -63,7 +64,26 @@ Grid MatrixGrid(const MatMulPlan& plan, MatMulDim row, MatMulDim column, MatMulD
 
 Grid LhsGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kRowDim, kDepthDim, kColumnDim); }
 Grid RhsGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kDepthDim, kColumnDim, kRowDim); }
-Grid OutputGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kRowDim, kColumnDim, kDepthDim); }
+Grid OutputGrid(const MatMulPlan& plan) {
+  if (plan.output_steps > 1 && plan.grid.parts[kDepthDim] > 1) {
+    Grid p = Empty(plan);
+    for (const int d : {kGroupDim, kRowDim, kColumnDim})
+      p.Append(plan.grid.shape[d], plan.grid.parts[d], plan.grid.tile_stride[d]);
+    // Each tile then holds what it adds in every step.
+    if (SharedOutputDim(plan) != plan.output_dim &&
+        Refine(p, static_cast<std::size_t>(SharedOutputDim(plan)), plan.grid.parts[kDepthDim],
+               plan.grid.tile_stride[kDepthDim], true))
+      return p;
+  }
+  return MatrixGrid(plan, kRowDim, kColumnDim, kDepthDim);
+}
+
+MatMulDim SharedOutputDim(const MatMulPlan& plan) {
+  const MatMulDim other = plan.output_dim == kRowDim ? kColumnDim : kRowDim;
+  const std::int64_t across = plan.grid.LargestPart(other);
+  const std::int64_t step = CeilDivide(plan.grid.LargestPart(plan.output_dim), plan.output_steps);
+  return across >= plan.grid.parts[kDepthDim] || across >= step ? other : plan.output_dim;
+}
 
 std::vector<Vertex> OutputVertices(const MatMulPlan& plan) {
   const Grid grid = OutputGrid(plan);

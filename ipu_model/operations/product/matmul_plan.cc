@@ -21,6 +21,8 @@ constexpr double kMovingPenalty = 1.25;
 // In training, the estimate counts all data that moves. A received byte costs this much in addition to its
 // cycles, in cycles of an exchange that is not shared.
 constexpr double kTrainingByteCost = 0.25;
+// Steps of a part: more are not worth the time of planning them.
+constexpr std::int64_t kMostSteps = 512;
 constexpr double kNotInOrder = -1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -36,7 +38,9 @@ struct Estimate {
   double forward_cycles = kInfinity;
   double bytes = kInfinity;
   bool rearrange_a = false, rearrange_b = false;
-  std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, stage_sums = 1;
+  MatMulDim output_dim = kColumnDim;
+  std::int64_t output_steps = 1, depth_steps = 1, stage_sums = 1;
+  bool keeps_operand = false;
 };
 
 // Returns the part counts to try: a geometric series, each reduced to the fewest parts with the same block
@@ -263,7 +267,9 @@ class Planner {
   struct Product {
     double cycles, temporary_bytes;
     double received;  // bytes on one tile
-    std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, stage_sums = 1;
+    MatMulDim output_dim = kColumnDim;
+    std::int64_t output_steps = 1, depth_steps = 1, stage_sums = 1;
+    bool keeps_operand = false;
   };
   Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
                const Operand& b, const Destination& destination) const {
@@ -292,8 +298,12 @@ class Planner {
     product.cycles = StepCycles(operand, block, c.rows_in_units) + exchange + sums;
     const bool hopeless = best_bytes_ <= limit_ && product.cycles >= best_.cycles;
     if (product.temporary_bytes <= limit_ || hopeless || !operands_fit_) return product;
-    CutDepth(c, block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
-    if (partials == 1) CutIntoSteps(c, block, operand, a, b, &product);
+    // Sums of steps over the outputs have one stage, of which the tiles have equal shares.
+    const std::int64_t share = CeilDivide(block.groups * block.rows * block.columns, partials);
+    const double step_sums =
+        ReceiveCycles(target_, static_cast<double>((partials - 1) * share * SizeOf(partial_type_)), false) +
+        SumStageCycles(partials, share);
+    CutIntoSteps(c, block, partials, {a, b, ReceiveCycles(target_, moved, false), sums, step_sums}, &product);
     return product;
   }
 
@@ -310,54 +320,100 @@ class Planner {
         target_.sync_cycles);
   }
 
-  // Cuts the product into steps over the depth: both operands arrive once, the partial sums stay live.
-  void CutDepth(const Candidate& c, const ProductBlock& block, DType operand, double received,
-                double exchange, double sums, std::int64_t partials, Product* product) const {
-    const double partial_bytes = PartialBytes(block);
-    if (partial_bytes * (partials > 1 ? 2 : 1) >= limit_) return;
-    const auto steps = static_cast<std::int64_t>(std::ceil(received / (limit_ - partial_bytes)));
-    if (steps > block.depth) return;
-    ProductBlock step = block;
-    step.depth = CeilDivide(block.depth, steps);
-    step.partial = true;
-    // A result of another type is written from the finished sums.
-    if (partials == 1) sums = SumStageCycles(1, block.groups * block.rows * block.columns);
-    product->depth_steps = steps;
-    product->cycles =
-        static_cast<double>(steps) * StepCycles(operand, step, c.rows_in_units) + exchange + sums;
-    product->temporary_bytes =
-        partial_bytes + std::max(partials > 1 ? partial_bytes : 0, received / static_cast<double>(steps));
+  // What CutIntoSteps needs to know of a product: the cycles of moving the result and of adding its partial
+  // sums, in the stages of the product and in one.
+  struct Uncut {
+    const Operand &a, &b;
+    double moved, sums, one_stage;
+  };
+
+  // Cuts a product that needs too much memory into steps over the outputs in the AMP and over the depth, as
+  // PopLibs does: those that take the fewest cycles within the limit, or the least memory if none is.
+  void CutIntoSteps(const Candidate& c, const ProductBlock& block, std::int64_t parts, const Uncut& uncut,
+                    Product* product) const {
+    const Operand &cut = c.rows_in_units ? uncut.a : uncut.b, &whole = c.rows_in_units ? uncut.b : uncut.a;
+    const std::int64_t outputs = std::min(c.rows_in_units ? block.rows : block.columns, kMostSteps);
+    const Product one = *product;
+    const auto consider = [&](std::int64_t steps, std::int64_t depth, bool keeps) {
+      const Product other = InSteps(c, block, parts, uncut, one, {steps, depth, keeps});
+      const bool fits = other.temporary_bytes <= limit_, best_fits = product->temporary_bytes <= limit_;
+      if (fits != best_fits ? fits
+          : fits            ? other.cycles < product->cycles
+                            : other.temporary_bytes < product->temporary_bytes)
+        *product = other;
+    };
+    for (double x = 1; x <= static_cast<double>(outputs); x = std::max(x + 1, x * 1.4)) {
+      const auto steps = static_cast<std::int64_t>(x);
+      const double sums = PartialBytes(block) / static_cast<double>(steps);
+      const double operands = whole.Received() + cut.Received() / static_cast<double>(steps);
+      const std::int64_t most = std::min(block.depth, kMostSteps / steps);
+      std::int64_t depth = 1;
+      if (parts > 1 || operands > limit_) {
+        const double needed = limit_ > sums ? operands / (limit_ - sums) : kInfinity;
+        depth = needed < static_cast<double>(most) ? static_cast<std::int64_t>(std::ceil(needed)) : most;
+      }
+      consider(steps, std::max<std::int64_t>(1, depth), false);
+      if (steps > 1 && depth <= 1 && whole.Received() > 0) consider(steps, 1, true);
+    }
   }
 
-  // Cuts the product into steps over columns and rows: B arrives once and stays live for the rows of a step;
-  // A arrives again in every step of columns. Replaces `product` if that is faster, or if `product` does not
-  // fit.
-  void CutIntoSteps(const Candidate& c, const ProductBlock& block, DType operand, const Operand& a,
-                    const Operand& b, Product* product) const {
-    double best = product->temporary_bytes <= limit_ ? product->cycles : kInfinity;
-    for (std::int64_t columns = 1; columns < 2 * block.columns; columns *= 2) {
-      ProductBlock step = block;
-      step.columns = CeilDivide(block.columns, columns);
-      const double b_step = b.Received() / static_cast<double>(columns);
-      if (b_step >= limit_) continue;
-      const std::int64_t rows = std::clamp<std::int64_t>(
-          static_cast<std::int64_t>(std::ceil(a.Received() / (limit_ - b_step))), 1, block.rows);
-      step.rows = CeilDivide(block.rows, rows);
-      const double bytes = b_step + a.Received() / static_cast<double>(rows);
-      double cycles = static_cast<double>(columns * rows) * StepCycles(operand, step, c.rows_in_units) +
-                      ReceiveCycles(target_, a.Received() * static_cast<double>(columns), a.shared) +
-                      ReceiveCycles(target_, b.Received(), b.shared);
-      if (rows > 1)
-        cycles += static_cast<double>(columns) * (target_.local_copy_call_cycles + target_.sync_cycles) +
-                  b.bytes / target_.memcpy_bytes_per_cycle;
-      if (bytes > limit_ || cycles >= best) continue;
-      best = cycles;
-      product->cycles = cycles;
-      product->temporary_bytes = bytes;
-      product->column_steps = columns;
-      product->row_steps = rows;
-      product->depth_steps = 1;
+  struct Steps {
+    std::int64_t outputs, depth;
+    bool keeps_operand;
+  };
+
+  // The product `one` in steps. A step over the outputs receives the other operand anew, unless it is kept; a
+  // step over the depth adds to partial sums that stay live.
+  Product InSteps(const Candidate& c, const ProductBlock& block, std::int64_t parts, const Uncut& uncut,
+                  const Product& one, const Steps& steps) const {
+    const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
+    const bool cuts_a = c.rows_in_units, adds = steps.depth > 1, partial = adds || parts > 1;
+    const Operand &cut = cuts_a ? uncut.a : uncut.b, &whole = cuts_a ? uncut.b : uncut.a;
+    const std::int64_t elements = block.groups * block.rows * block.columns;
+    const auto n = static_cast<double>(steps.outputs), depth = static_cast<double>(steps.depth);
+    ProductBlock step = block;
+    (cuts_a ? step.rows : step.columns) = CeilDivide(cuts_a ? block.rows : block.columns, steps.outputs);
+    step.depth = CeilDivide(block.depth, steps.depth);
+    step.partial = partial;
+    const auto slice = [&](const Operand& o, DType type, std::int64_t slices) {
+      const double held = o.bytes * std::max(0.0, o.held) / static_cast<double>(SizeOf(type));
+      return static_cast<double>(OperandSliceCycles(
+          target_, type, std::max<std::int64_t>(1, static_cast<std::int64_t>(held)), slices));
+    };
+    const double arrivals = steps.keeps_operand ? 1 : n;
+    const double slices = slice(uncut.a, p_.a_type, steps.depth * (cuts_a ? steps.outputs : 1)) +
+                          slice(uncut.b, p_.b_type, steps.depth * (cuts_a ? 1 : steps.outputs));
+    Product product = one;
+    product.cycles = n * depth * (StepCycles(operand, step, c.rows_in_units) + slices) +
+                     arrivals * ReceiveCycles(target_, whole.Received(), whole.shared) +
+                     ReceiveCycles(target_, cut.Received(), cut.shared) + uncut.moved;
+    if (steps.keeps_operand) product.cycles += target_.sync_cycles;
+    if (adds)
+      product.cycles +=
+          n * (depth - 1) *
+          static_cast<double>(StepAddCycles(target_, partial_type_, CeilDivide(elements, steps.outputs)));
+    product.cycles += n * static_cast<double>(OperandSliceCycles(target_, p_.out_type,
+                                                                 CeilDivide(elements, parts), steps.outputs));
+    // With one part of the depth, the result is written from the finished sums.
+    if (partial) {
+      product.cycles += parts == 1          ? SumStageCycles(1, elements)
+                        : steps.outputs > 1 ? uncut.one_stage
+                                            : uncut.sums;
+      product.cycles += (n - 1) * SumStageCycles(parts, 1);
     }
+    const double sums = PartialBytes(block) / n, received = cut.Received() / n,
+                 arriving = parts > 1 ? sums : 0;
+    product.temporary_bytes =
+        (partial ? sums : 0) + (steps.keeps_operand
+                                    ? whole.bytes + std::max(arriving, received)
+                                    : std::max(arriving, (whole.Received() + received) / depth));
+    product.received += (arrivals - 1) * whole.Received();
+    product.output_dim = cuts_a ? kRowDim : kColumnDim;
+    product.output_steps = steps.outputs;
+    product.depth_steps = steps.depth;
+    product.keeps_operand = steps.keeps_operand;
+    if (steps.outputs > 1) product.stage_sums = 1;
+    return product;
   }
 
   // Cycles of one superstep that adds `terms` partial sums of `elements` elements on a tile.
@@ -507,8 +563,9 @@ class Planner {
     // either way reads (measured: tessellate-ipu's [N, 16] x [16, 16] on every tile).
     if (!c.rows_in_units && p_.groups == 1) e.cycles += TurnCycles(c);
     e.bytes = forward.temporary_bytes;
-    e.column_steps = forward.column_steps;
-    e.row_steps = forward.row_steps;
+    e.output_dim = forward.output_dim;
+    e.output_steps = forward.output_steps;
+    e.keeps_operand = forward.keeps_operand;
     e.depth_steps = forward.depth_steps;
     e.stage_sums = forward.stage_sums;
     if (p_.options.pass == MatMulOptions::Pass::kTrainingForward && (p_.a_follows_plan || p_.b_follows_plan))
@@ -536,8 +593,9 @@ class Planner {
     plan.grid.first_tile = static_cast<unsigned>(best_candidate_.first_tile);
     plan.grid.num_tiles = static_cast<unsigned>(tiles_);
     plan.stage_sums = best_.stage_sums;
-    plan.column_steps = best_.column_steps;
-    plan.row_steps = best_.row_steps;
+    plan.output_dim = best_.output_dim;
+    plan.output_steps = best_.output_steps;
+    plan.keeps_operand = best_.keeps_operand;
     plan.depth_steps = best_.depth_steps;
     plan.rows_in_units = best_candidate_.rows_in_units;
     plan.rearrange_a = best_.rearrange_a;

@@ -56,15 +56,14 @@ struct MatMulPlan {
   // If above 1, consecutive partial sums are first added to so many sums, and then those; otherwise one
   // stage.
   std::int64_t stage_sums = 1;
-  // The columns of every part are processed in column_steps steps, and the rows in row_steps steps within
-  // each of them, to limit the memory.
-  std::int64_t column_steps = 1, row_steps = 1;
-  // Alternatively, the depth of every part is processed in steps that add to its partial sums.
-  std::int64_t depth_steps = 1;
-  // Or the outputs of every part are computed and their partial sums added in output_steps steps along
-  // output_dim, rows or columns; the depth then has several parts and sums have one stage.
+  // To limit the memory, the outputs of every part are computed in output_steps steps along output_dim, rows
+  // or columns, and in each of them the depth in depth_steps steps that add to the partial sums (PopLibs:
+  // outChanSplit.serial and inChanSplit.serial). With several steps over the outputs, sums have one stage.
   MatMulDim output_dim = kColumnDim;
-  std::int64_t output_steps = 1;
+  std::int64_t output_steps = 1, depth_steps = 1;
+  // With steps over the outputs alone: whether the operand that they do not cut is exchanged once, before
+  // them (PopLibs: broadcastInputBeforeLoop).
+  bool keeps_operand = false;
   // Whether A's rows stay in the AMP, and B's columns are streamed past them (PopLibs: swapOperands).
   bool rows_in_units = true;
   // Whether A and B are rearranged before they are used, as they are not in the order of the plan.
@@ -96,6 +95,9 @@ Grid FirstStageGrid(const MatMulPlan& plan);
 Grid LhsGrid(const MatMulPlan& plan);
 Grid RhsGrid(const MatMulPlan& plan);
 Grid OutputGrid(const MatMulPlan& plan);
+// With several steps over the outputs: the dimension, rows or columns, along which the tiles that have
+// partial sums of a block of a step share it.
+MatMulDim SharedOutputDim(const MatMulPlan& plan);
 // Returns the parts of OutputGrid as boxes over [groups, rows, columns], one per tile.
 std::vector<Vertex> OutputVertices(const MatMulPlan& plan);
 

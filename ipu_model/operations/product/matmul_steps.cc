@@ -16,7 +16,7 @@ namespace {
 // What a superstep costs, in bytes that a tile receives meanwhile.
 constexpr double kSuperstepBytes = 2000;
 // With more steps, another division among the tiles takes fewer cycles.
-constexpr std::int64_t kMostSteps = 16;
+constexpr std::int64_t kMostSteps = 64;
 
 // The sizes of the largest block, in bytes, and the search for its steps.
 class StepSearch {
@@ -39,10 +39,9 @@ class StepSearch {
   MatMulPlan Best() {
     least_ = Bytes(plan_);
     if (least_ <= limit_) return plan_;
-    for (std::int64_t n = 2; n <= kMostSteps; n += std::max<std::int64_t>(1, n / 4)) {
-      if (n <= depth_) Depth(n);
-      if (n <= rows_) Outputs(kRowDim, n);
-      if (n <= columns_) Outputs(kColumnDim, n);
+    for (std::int64_t n = 1; n <= kMostSteps; n += std::max<std::int64_t>(1, n / 4)) {
+      if (n <= rows_) Consider(kRowDim, n);
+      if (n > 1 && n <= columns_) Consider(kColumnDim, n);
     }
     return best_;
   }
@@ -51,63 +50,51 @@ class StepSearch {
 
  private:
   bool several_parts() const { return plan_.grid.parts[kDepthDim] > 1; }
-
-  double Bytes(const MatMulPlan& p) const {
-    if (!several_parts()) {
-      return p.depth_steps > 1
-                 ? partials_ + (a_ + b_) / static_cast<double>(p.depth_steps)
-                 : b_ / static_cast<double>(p.column_steps) + a_ / static_cast<double>(p.row_steps);
-    }
-    // The partial sums of other tiles arrive while the tile's own are live.
+  double Sums(const MatMulPlan& p) const { return partials_ / static_cast<double>(p.output_steps); }
+  double Operands(const MatMulPlan& p) const {
     const auto steps = static_cast<double>(p.output_steps);
-    const double sums = partials_ / steps;
-    const double operands = p.output_dim == kRowDim ? a_ / steps + b_ : a_ + b_ / steps;
-    return sums + std::max(operands / static_cast<double>(p.depth_steps), sums);
+    return p.output_dim == kRowDim ? a_ / steps + b_ : a_ + b_ / steps;
   }
 
-  void Consider(const MatMulPlan& p, double moved) {
+  double Bytes(const MatMulPlan& p) const {
+    if (p.keeps_operand) {
+      const auto steps = static_cast<double>(p.output_steps);
+      const double cut = (p.output_dim == kRowDim ? a_ : b_) / steps,
+                   kept = p.output_dim == kRowDim ? b_ : a_;
+      return several_parts() ? kept + Sums(p) + std::max(cut, Sums(p)) : kept + cut;
+    }
+    const double operands = Operands(p) / static_cast<double>(p.depth_steps);
+    // The partial sums of other tiles arrive while the tile's own are live.
+    if (several_parts()) return Sums(p) + std::max(operands, Sums(p));
+    return p.depth_steps > 1 ? Sums(p) + operands : operands;
+  }
+
+  // Steps over rows or columns, with as few over the depth as do with the memory.
+  void Consider(MatMulDim dim, std::int64_t steps) {
+    MatMulPlan p = plan_;
+    p.output_dim = dim;
+    p.output_steps = steps;
+    p.depth_steps = 1;
+    p.keeps_operand = false;
+    if (steps > 1) p.stage_sums = 1;
+    const double room = limit_ - Sums(p);
+    if (Bytes(p) > limit_) {
+      const std::int64_t most = std::min(depth_, kMostSteps / steps);
+      const double needed = room > 0 ? std::ceil(Operands(p) / room) : static_cast<double>(most);
+      p.depth_steps =
+          std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(needed, static_cast<double>(most))));
+    }
+    const auto outputs = static_cast<double>(p.output_steps), depth = static_cast<double>(p.depth_steps);
+    // The other operand arrives again in every step over the outputs, and partial sums are loaded and stored
+    // again in every step over the depth.
+    const double moved = (outputs - 1) * (dim == kRowDim ? b_ : a_) + (depth - 1) * partials_ +
+                         outputs * depth * kSuperstepBytes;
     const double bytes = Bytes(p);
     const bool fits = bytes <= limit_, best_fits = least_ <= limit_;
     if (fits != best_fits ? !fits : fits ? moved >= least_moved_ : bytes >= least_) return;
     best_ = p;
     least_ = bytes;
     if (fits) least_moved_ = moved;
-  }
-
-  MatMulPlan Plain() const {
-    MatMulPlan p = plan_;
-    p.row_steps = p.column_steps = p.depth_steps = p.output_steps = 1;
-    return p;
-  }
-
-  // All operands arrive once; partial sums are loaded and stored again in every step.
-  void Depth(std::int64_t steps) {
-    MatMulPlan p = Plain();
-    p.depth_steps = steps;
-    Consider(p, static_cast<double>(steps) * (partials_ + kSuperstepBytes));
-  }
-
-  // Steps over rows or columns, in each of which the other operand arrives again.
-  void Outputs(MatMulDim dim, std::int64_t steps) {
-    MatMulPlan p = Plain();
-    const auto n = static_cast<double>(steps);
-    if (several_parts()) {
-      p.output_dim = dim;
-      p.output_steps = steps;
-      p.stage_sums = 1;
-      return Consider(p, (n - 1) * (dim == kRowDim ? b_ : a_) + 2 * n * kSuperstepBytes);
-    }
-    if (dim == kRowDim) return;
-    // B stays for all rows of a step.
-    for (const std::int64_t columns : {steps, std::int64_t{1}}) {
-      const double kept = b_ / static_cast<double>(columns);
-      if (kept >= limit_) continue;
-      p.column_steps = columns;
-      p.row_steps =
-          std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(a_ / (limit_ - kept))), 1, rows_);
-      Consider(p, (static_cast<double>(columns) - 1) * a_ + (p.row_steps > 1 ? b_ : 0) +
-                      static_cast<double>(columns * p.row_steps) * kSuperstepBytes);
-    }
   }
 
   const MatMulPlan& plan_;
@@ -177,22 +164,19 @@ Box StepPartialsRegion(const MatMulPlan& plan, std::int64_t step, Box box) {
   return box;
 }
 
-std::vector<Vertex> OutputsOfStep(const MatMulPlan& plan, std::int64_t step,
-                                  const std::vector<Vertex>& vertices) {
-  const int d = plan.output_dim;
-  std::vector<Vertex> cut;
-  for (const Vertex& v : vertices) {
-    for (std::int64_t at = v.box.begin[d]; at < v.box.end[d];) {
-      const std::int64_t part = plan.grid.PartOf(d, at), next = plan.grid.Begin(d, part + 1);
-      const auto [first, last] = StepRange(plan.grid.Begin(d, part), next, step, plan.output_steps);
-      Vertex piece = v;
-      piece.box.begin[d] = std::max(at, first);
-      piece.box.end[d] = std::min(v.box.end[d], last);
-      if (piece.box.begin[d] < piece.box.end[d]) cut.push_back(std::move(piece));
-      at = next;
-    }
+std::vector<Vertex> OutputsOfStep(const MatMulPlan& plan, std::int64_t step) {
+  const std::int64_t parts = plan.grid.parts[kDepthDim];
+  const int shared = SharedOutputDim(plan);
+  std::vector<Vertex> outputs;
+  for (Vertex& v : VerticesOfStep(plan.grid.Vertices(), plan.output_dim, step, plan.output_steps)) {
+    const std::int64_t part = plan.grid.PartOf(kDepthDim, v.box.begin[kDepthDim]);
+    v.box.begin.resize(kDepthDim);
+    v.box.end.resize(kDepthDim);
+    std::tie(v.box.begin[shared], v.box.end[shared]) =
+        StepRange(v.box.begin[shared], v.box.end[shared], part, parts);
+    if (v.box.num_elements() > 0) outputs.push_back(std::move(v));
   }
-  return cut;
+  return outputs;
 }
 
 }  // namespace ipu_model

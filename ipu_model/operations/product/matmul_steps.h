@@ -18,14 +18,14 @@ bool HasStepsWithin(const MatMulPlan& plan, DType a, DType b, double bytes);
 std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, std::int64_t step,
                                    std::int64_t steps);
 
-// Steps over a dimension of the result: the place of a step's partial sums, [parts of depth, parts of `dim`,
-// groups, rows, columns], of which `dim` counts from the step's first element.
+// Steps over a dimension of the result, output_dim: the place of a step's partial sums, [parts of depth,
+// parts of output_dim, groups, rows, columns], of which output_dim counts from the step's first element.
 Grid StepPartialsGrid(const MatMulPlan& plan);
 // Returns the region of these that belongs to the outputs `box` [group, row, column], which are of one part.
 Box StepPartialsRegion(const MatMulPlan& plan, std::int64_t step, Box box);
-// Cuts vertices [group, row, column] into those of one step and of single parts.
-std::vector<Vertex> OutputsOfStep(const MatMulPlan& plan, std::int64_t step,
-                                  const std::vector<Vertex>& vertices);
+// Returns the outputs of a step as boxes over [groups, rows, columns]: the tiles that have partial sums of a
+// block have equal shares of it.
+std::vector<Vertex> OutputsOfStep(const MatMulPlan& plan, std::int64_t step);
 
 }  // namespace ipu_model
 

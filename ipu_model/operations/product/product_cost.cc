@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/elementwise/expression.h"
 #include "kernels/host/integer_division.h"
+#include "operations/elementwise/elementwise_cost.h"
+#include "operations/index/index_cost.h"
 #include "operations/product/amp_cost.h"
 #include "operations/product/vertex_cost.h"
 
@@ -113,6 +116,19 @@ double RearrangeCycles(const TargetModel& target, DType type, std::int64_t eleme
   const std::int64_t copy =
       CeilDivide(elements * size * 5, bytes_per_cycle * (dim_size % granularity == 0 ? 4 : 3));
   return static_cast<double>(copy + CeilDivide(elements * size, target.exchange_bytes_per_cycle));
+}
+
+std::uint64_t OperandSliceCycles(const TargetModel& target, DType type, std::int64_t elements,
+                                 std::int64_t slices) {
+  return slices == 1 ? 0 : DynamicSliceCycles(target, type, CeilDivide(elements, slices));
+}
+
+std::uint64_t StepAddCycles(const TargetModel& target, DType sum, std::int64_t elements) {
+  Expression add;
+  add.inputs = {sum, sum};
+  add.code = {{ScalarOp::kAdd, sum, sum, {0, 1, 0}, 0}};
+  add.outputs = {2};
+  return ElementwiseCost(add, {}, /*in_place=*/true).Cycles(target, elements);
 }
 
 double ReceiveCycles(const TargetModel& target, double bytes, bool shared) {

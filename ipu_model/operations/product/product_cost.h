@@ -38,6 +38,16 @@ std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType o
 // (lib/poplin/ConvModel.cpp, addTransformCycleEstimate). dim_size: the product of the channels involved.
 double RearrangeCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t dim_size);
 
+// Returns the cycles of taking one of `slices` slices from the `elements` elements of an operand that a tile
+// holds, or of putting it there, for a step of a product or convolution; 0 for one slice (PopLibs:
+// addDynamicSliceEstimate).
+std::uint64_t OperandSliceCycles(const TargetModel& target, DType type, std::int64_t elements,
+                                 std::int64_t slices);
+
+// Returns the cycles of adding a step's products to the partial sums of the steps before (PopLibs:
+// addInPlaceEstimate).
+std::uint64_t StepAddCycles(const TargetModel& target, DType sum, std::int64_t elements);
+
 // Returns the cycles to receive `bytes` on one tile. `shared`: the neighbour on the bus receives the same
 // data.
 double ReceiveCycles(const TargetModel& target, double bytes, bool shared);
