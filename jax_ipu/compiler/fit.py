@@ -146,9 +146,9 @@ def _next_attempt(
         frugal = way.choose(settings)
         if frugal is None or (outline_only and frugal.outline == settings.outline):
             continue
-        proportion = frugal.available_memory_proportion / settings.available_memory_proportion
+        less = frugal.available_memory_proportion < settings.available_memory_proportion
         # PopLibs' temporaries are variables: what less memory saves of them is not known.
-        if proportion < 1 and not settings.poplibs and need.total - need.working * (1 - proportion) > need.limit:
+        if less and not settings.poplibs and need.total - need.working > need.limit:
             continue
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))
@@ -183,7 +183,7 @@ def _slices_spread(settings: Options) -> Options | None:
     return settings._replace(mapping="products") if settings.mapping in ("demand", "apart") else None
 
 
-# Temporaries shrink in proportion, cycles rise by up to a fifth. With less, more vertices need more than that saves.
+# Cycles rise by up to a third. With less, a product may need more steps than are planned.
 _LEAST_PROPORTION = 0.1
 # Where the planner of Graphcore's PopLibs finds no plan within the proportion, it makes one that takes far more; and it
 # does not count what it rearranges for each part of a product, of which there are more with less memory.

@@ -86,7 +86,7 @@ def advised(text, pattern):
 
 
 def test_arguments_have_their_names():
-    text = error_of(train(30, 1536, 512), 0)
+    text = error_of(train(34, 1536, 512), 0)
     assert re.search(r"variable '(params|trace)\['h_\d+'\]\['kernel'\]' f32\[", text)
     assert "argument " not in text
     assert "test_out_of_memory.py" in text and "(loss)" in text
@@ -118,7 +118,7 @@ def test_the_advised_batch_fits():
 
 
 # The first program is planned completely; of the second one, only the tensors are.
-@pytest.mark.parametrize(("layers", "batch"), [(30, 512), (24, 2048)])
+@pytest.mark.parametrize(("layers", "batch"), [(34, 512), (24, 2048)])
 def test_the_advised_ipus_and_axes_fit(layers, batch):
     text = error_of(train(layers, 1536, batch))
     count, axis = advised(text, r"(\d) IPUs .*params\['h_\*'\]\['kernel'\] \(f32\[1536,1536\]\) along axis (\d)")
@@ -136,8 +136,8 @@ def test_what_every_ipu_holds_whole_is_to_be_cut():
     rows, whole, cut = (NamedSharding(mesh, PartitionSpec(*s)) for s in (("i",), (), ("i", None)))
 
     def program(state):
-        params = jax.tree.map(lambda p: state if len(p.shape) == 2 else whole, network(36, 1536))
-        return train(36, 1536, 512, in_shardings=(params, params, rows, rows), out_shardings=(params, params))
+        params = jax.tree.map(lambda p: state if len(p.shape) == 2 else whole, network(38, 1536))
+        return train(38, 1536, 512, in_shardings=(params, params, rows, rows), out_shardings=(params, params))
 
     text = error_of(program(whole))
     advised(text, r"cutting over the 2 IPUs .*: params\['h_\*'\]\['kernel'\] \(f32\[1536,1536\]\) along axis 0, trace")
@@ -145,13 +145,13 @@ def test_what_every_ipu_holds_whole_is_to_be_cut():
 
 
 def test_half_precision_is_advised_to_wide_types_only():
-    assert "half precision" in error_of(train(30, 1536, 512), 0)
-    assert "half precision" not in error_of(train(56, 1536, 512, jnp.bfloat16), 0)
+    assert "half precision" in error_of(train(34, 1536, 512), 0)
+    assert "half precision" not in error_of(train(64, 1536, 512, jnp.bfloat16), 0)
 
 
 def test_recomputing_is_advised_to_gradients_that_keep_activations():
     assert "jax.checkpoint" in error_of(train(8, 1024, 16384), 0)
-    product = jax.jit(lambda x: (x @ x) @ x, backend="ipu").lower(spec(8192, 8192))
+    product = jax.jit(lambda x: (x @ x) @ x, backend="ipu").lower(spec(8800, 8800))
     assert "jax.checkpoint" not in error_of(product, 0)
 
 
@@ -201,7 +201,7 @@ def test_live_tensors_above_the_memory_end_it_at_once(work):
 
 
 def test_attempts_share_what_is_planned(work):
-    error_of(train(30, 1536, 512), 0)
+    error_of(train(34, 1536, 512), 0)
     assert 1 <= work["attempts"] <= 3
     first, *following = work["graphs"]
     # What differs between attempts is the mapping of activations, or of weights.
@@ -220,8 +220,8 @@ def test_one_program_with_too_few_tiles_is_at_most_twice_the_work(work, monkeypa
     compiler.compile(text, "mlir", b"", "ipu2:368")
     fits = dict(work)
     with pytest.raises(_ipu.OutOfMemory):
-        compiler.compile(text, "mlir", serialize_options({"ipu_advice_seconds": 0.0}), "ipu2:162")
-    assert work["attempts"] - fits["attempts"] == 3
+        compiler.compile(text, "mlir", serialize_options({"ipu_advice_seconds": 0.0}), "ipu2:159")
+    assert work["attempts"] - fits["attempts"] == 2
     assert work["plans"] - fits["plans"] <= 2 * fits["plans"]
     assert len(passes) == 1 + 2  # attempts that differ only in the mapping or the memory of products share them
 

@@ -53,7 +53,7 @@ def test_profile_compiles_what_jit_compiles(monkeypatch):
     monkeypatch.setattr("jax_ipu.estimates.configured_target", lambda: "ipu2:90")
     fitted = []
     # From a batch that does not fit to one that fits at once.
-    for batch in range(72, 24, -8):
+    for batch in range(256, 192, -16):
         attempts.clear()
         weights = [jax.ShapeDtypeStruct((1024, 1024), jnp.float32)] * 12
         with contextlib.suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""Compares this project's plans of convolutions with what PopLibs' planner expects of its own."""
+"""Compares this project's plans of convolutions and products with what PopLibs' planner expects of its own."""
 
 from __future__ import annotations
 
@@ -45,11 +45,27 @@ f32 8 32 32 16 3 3 16 1
 f16 4 224 224 3 7 7 64 2
 f32 32 14 14 32 3 3 64 1
 f32 16 56 56 64 1 1 64 1"""
-HEADER = """### Plans of convolutions against PopLibs' planner
+# Type, rows, columns and depth of products, and the share of a tile's memory for temporaries, small in most.
+PRODUCTS = """f16 4096 4096 4096 0.6
+f16 4096 4096 4096 0.3
+f16 4096 4096 4096 0.1
+f16 8192 8192 8192 0.6
+f16 8192 8192 8192 0.4
+f16 8192 8192 8192 0.2
+f32 6000 6000 6000 0.6
+f32 6000 6000 6000 0.3
+f32 6000 6000 6000 0.1
+f16 16384 1024 1024 0.1
+f16 512 50257 768 0.1
+f32 1024 4096 1024 0.05
+f32 2048 2048 2048 0.1"""
+HEADER = """### Plans against PopLibs' planner
+
+#### Convolutions against PopLibs' planner
 
     python tools/poplibs_conformance.py --poplibs SOURCE --build BUILD --work FOLDER plans
 
-asks PopLibs' planner (`reportPlanEstimatedCosts`) what its own plan of a convolution costs, with float partial sums on
+asks PopLibs' planner (`reportPlanEstimatedCosts`) what its own plan costs, with float partial sums on
 1,472 tiles of an ipu2. PopLibs counts no sync, so the model's cycles are without it here. "Bytes" are those of
 temporaries and exchange buffers on the tile that has most of them, beside the temporary bytes of PopLibs' plan.
 
@@ -58,8 +74,17 @@ temporaries and exchange buffers on the tile that has most of them, beside the t
 """
 
 
+PRODUCTS_HEADER = """
+Products, whose temporaries may take a share of a tile's memory (`availableMemoryProportion`); larger ones take steps:
+
+| product | share | PopLibs' plan | own | own / PopLibs | bytes, PopLibs | bytes, own |
+|---|---:|---:|---:|---:|---:|---:|
+"""
+_DEFAULT_SHARE = "0.6"
+
+
 def expected(space: Workspace) -> list[list[str]]:
-    """Of each convolution: its line, and PopLibs' cycles and bytes. Exits with the compiler's message."""
+    """Of each convolution, then of each product: PopLibs' cycles and bytes. Exits with the compiler's message."""
     binary = space.work / "compare" / "plans"
     made = binary.with_suffix(".o")
     done = compile_object([*compiler(), "-O1", *space.flags(SOURCE), str(SOURCE)], made)
@@ -68,61 +93,100 @@ def expected(space: Workspace) -> list[list[str]]:
         done = run(["g++", str(made), f"-L{space.work}", *libraries, "-o", str(binary)])
     if done.returncode != 0:
         sys.exit(done.stderr)
+    lines = [f"{line} {_DEFAULT_SHARE}" for line in CONVOLUTIONS.splitlines()]
+    for line in PRODUCTS.splitlines():
+        name, rows, columns, depth, share = line.split()
+        lines.append(f"{name} 1 {rows} 1 {depth} 1 1 {columns} 1 {share}")
     command: list[str] = [str(binary)]
     output = subprocess.run(
-        command, input=CONVOLUTIONS + "\n", capture_output=True, text=True, env=space.environment(), check=True
+        command, input="\n".join(lines) + "\n", capture_output=True, text=True, env=space.environment(), check=True
     )
-    return [line.split("\t") for line in output.stdout.splitlines()]
+    return [line.split("\t")[1:] for line in output.stdout.splitlines()]
 
 
-def own(line: str) -> tuple[int, int]:
+def _own(function: Any, *operands: tuple[tuple[int, ...], str]) -> tuple[int, int]:
     """The cycles without sync of this project's plan, and the bytes on the tile with most."""
     import jax
-    from jax import lax
 
     import jax_ipu
 
-    name, *numbers = line.split()
-    batch, height, width, channels, rows, columns, out, stride = map(int, numbers)
-    dims = ("NHWC", "HWIO", "NHWC")
     structure: Any = jax.ShapeDtypeStruct
-    data = jax_ipu.report(
-        lambda x, w: lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=dims),
-        structure((batch, height, width, channels), TYPES[name]),
-        structure((rows, columns, channels, out), TYPES[name]),
-        target="ipu2:1472",
-    ).as_dict()
+    data = jax_ipu.report(function, *(structure(*one) for one in operands), target="ipu2:1472").as_dict()
     parts = data["memory"]["categories"]
     bytes_used = sum(largest(parts[part]) for part in ("temporaries", "exchange_buffers"))
     return data["estimate"]["compute_cycles"] + data["estimate"]["exchange_cycles"], bytes_used
 
 
-def table(rows: list[list[str]]) -> str:
-    """The lines of the table, and the medians."""
-    lines: list[str] = []
-    cycles: list[float] = []
-    memory: list[float] = []
-    for line, theirs, held in rows:
-        ours, used = own(line)
-        name, batch, height, width, channels, high, wide, out, stride = line.split()
-        title = f"{batch}x{height}x{width}x{channels}, {high}x{wide} to {out}, stride {stride} {name}"
-        ratio = ours / int(theirs)
-        cycles.append(abs(ratio - 1))
-        memory.append(abs(used / int(held) - 1))
-        lines.append(f"| {title} | {int(theirs):,} | {ours:,} | {ratio:.2f} | {int(held):,} | {used:,} |")
-    return (
-        HEADER
-        + "\n".join(lines)
-        + (
-            f"\n\nMedian error of the cycles {100 * statistics.median(cycles):.0f} %, "
-            f"largest {100 * max(cycles):.0f} %; "
-            f"of the bytes {100 * statistics.median(memory):.0f} %, largest {100 * max(memory):.0f} %.\n"
-        )
+def own(line: str) -> tuple[int, int]:
+    """Cycles and bytes of a convolution."""
+    from jax import lax
+
+    name, *numbers = line.split()
+    batch, height, width, channels, rows, columns, out, stride = map(int, numbers)
+    dims = ("NHWC", "HWIO", "NHWC")
+    return _own(
+        lambda x, w: lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=dims),
+        ((batch, height, width, channels), TYPES[name]),
+        ((rows, columns, channels, out), TYPES[name]),
     )
 
 
+def own_product(line: str) -> tuple[int, int]:
+    """Cycles and bytes of a product."""
+    import jax
+    import jax.numpy as jnp
+
+    name, *numbers, share = line.split()
+    rows, columns, depth = map(int, numbers)
+    product = jax.jit(jnp.matmul, compiler_options={"ipu_available_memory_proportion": float(share)})
+    return _own(product, ((rows, depth), TYPES[name]), ((depth, columns), TYPES[name]))
+
+
+class _Errors:
+    """How far off cycles and bytes are."""
+
+    def __init__(self) -> None:
+        self._cycles: list[float] = []
+        self._bytes: list[float] = []
+
+    def cells(self, theirs: list[str], ours: tuple[int, int]) -> str:
+        """The cells of a row; `theirs`: cycles and bytes of PopLibs' plan, or "-" and why there is none."""
+        if theirs[0] == "-":
+            return f"- | {ours[0]:,} | - | - | {ours[1]:,} |"
+        cycles, held = map(int, theirs)
+        ratio = ours[0] / cycles
+        self._cycles.append(abs(ratio - 1))
+        self._bytes.append(abs(ours[1] / held - 1))
+        return f"{cycles:,} | {ours[0]:,} | {ratio:.2f} | {held:,} | {ours[1]:,} |"
+
+    def text(self) -> str:
+        return (
+            f"\n\nMedian error of the cycles {100 * statistics.median(self._cycles):.0f} %, "
+            f"largest {100 * max(self._cycles):.0f} %; "
+            f"of the bytes {100 * statistics.median(self._bytes):.0f} %, largest {100 * max(self._bytes):.0f} %.\n"
+        )
+
+
+def table(theirs: list[list[str]]) -> str:
+    """Both tables, and the medians."""
+    convolutions, products = CONVOLUTIONS.splitlines(), PRODUCTS.splitlines()
+    lines, errors = [], _Errors()
+    for line, costs in zip(convolutions, theirs[: len(convolutions)], strict=True):
+        name, batch, height, width, channels, high, wide, out, stride = line.split()
+        title = f"{batch}x{height}x{width}x{channels}, {high}x{wide} to {out}, stride {stride} {name}"
+        lines.append(f"| {title} | {errors.cells(costs, own(line))}")
+    text = HEADER + "\n".join(lines) + errors.text()
+    lines, errors = [], _Errors()
+    for line, costs in zip(products, theirs[len(convolutions) :], strict=True):
+        name, rows, columns, depth, share = line.split()
+        lines.append(
+            f"| [{rows}, {depth}] x [{depth}, {columns}] {name} | {share} | {errors.cells(costs, own_product(line))}"
+        )
+    return text + PRODUCTS_HEADER + "\n".join(lines) + errors.text()
+
+
 def compare(space: Workspace) -> None:
-    """Writes the table of docs/model_accuracy.md."""
+    """Writes the tables of docs/model_accuracy.md."""
     found = table(expected(space))
     print(found)
     write_part(DOCUMENT, BEGIN, END, found)

@@ -22,7 +22,7 @@ constexpr double kMovingPenalty = 1.25;
 // cycles, in cycles of an exchange that is not shared.
 constexpr double kTrainingByteCost = 0.25;
 // Steps of a part: more are not worth the time of planning them.
-constexpr std::int64_t kMostSteps = 512;
+constexpr std::int64_t kMostSteps = 256;
 constexpr double kNotInOrder = -1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

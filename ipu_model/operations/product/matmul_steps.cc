@@ -17,6 +17,12 @@ namespace {
 constexpr double kSuperstepBytes = 2000;
 // With more steps, another division among the tiles takes fewer cycles.
 constexpr std::int64_t kMostSteps = 64;
+// Of the matrix unit, about: the channels of its outputs and inputs that it takes together, for how many
+// positions it could compute while it loads their weights, and its products of a cycle for operands of two
+// bytes and of more.
+constexpr std::int64_t kUnits = 8, kInputGroup = 8, kLoad = 16;
+constexpr double kHalfProducts = 64, kProducts = 16;
+constexpr double kBytesPerCycle = 4;  // that a tile receives
 
 // The sizes of the largest block, in bytes, and the search for its steps.
 class StepSearch {
@@ -31,6 +37,8 @@ class StepSearch {
     a_ = bytes(g * m * k, a_type);
     b_ = bytes(g * k * n, b_type);
     partials_ = bytes(g * m * n, plan.partial_type);
+    const bool half = SizeOf(a_type) <= 2 && SizeOf(b_type) <= 2;
+    product_ = static_cast<double>(g * m * n * k) * kBytesPerCycle / (half ? kHalfProducts : kProducts);
     depth_ = k;
     rows_ = m;
     columns_ = n;
@@ -56,6 +64,20 @@ class StepSearch {
     return p.output_dim == kRowDim ? a_ / steps + b_ : a_ + b_ / steps;
   }
 
+  // What the matrix unit does beside the products, as a share of them, more than in one step: it computes
+  // whole groups of channels, and loads its weights for every step over the other dimension.
+  double Idle(const MatMulPlan& p) const {
+    const auto more = [](std::int64_t extent, std::int64_t steps, std::int64_t group, std::int64_t load) {
+      const auto taken = [=](std::int64_t n) { return CeilDivide(n, group) * group + load; };
+      return static_cast<double>(steps * taken(CeilDivide(extent, steps)) - taken(extent)) /
+             static_cast<double>(extent);
+    };
+    const bool in_units = (p.output_dim == kRowDim) == plan_.rows_in_units;
+    return more(depth_, p.depth_steps, kInputGroup, 0) + more(p.output_dim == kRowDim ? rows_ : columns_,
+                                                              p.output_steps, in_units ? kUnits : 1,
+                                                              in_units ? 0 : kLoad);
+  }
+
   double Bytes(const MatMulPlan& p) const {
     if (p.keeps_operand) {
       const auto steps = static_cast<double>(p.output_steps);
@@ -78,17 +100,21 @@ class StepSearch {
     p.keeps_operand = false;
     if (steps > 1) p.stage_sums = 1;
     const double room = limit_ - Sums(p);
-    if (Bytes(p) > limit_) {
+    if (Bytes(p) <= limit_) {
+      MatMulPlan kept = p;
+      kept.keeps_operand = steps > 1;
+      if (Bytes(kept) <= limit_) p = kept;
+    } else {
       const std::int64_t most = std::min(depth_, kMostSteps / steps);
       const double needed = room > 0 ? std::ceil(Operands(p) / room) : static_cast<double>(most);
       p.depth_steps =
           std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(needed, static_cast<double>(most))));
     }
     const auto outputs = static_cast<double>(p.output_steps), depth = static_cast<double>(p.depth_steps);
-    // The other operand arrives again in every step over the outputs, and partial sums are loaded and stored
-    // again in every step over the depth.
-    const double moved = (outputs - 1) * (dim == kRowDim ? b_ : a_) + (depth - 1) * partials_ +
-                         outputs * depth * kSuperstepBytes;
+    // The other operand arrives again in every step over the outputs, unless it is kept, and partial sums are
+    // loaded and stored again in every step over the depth.
+    const double moved = (p.keeps_operand ? 0 : (outputs - 1) * (dim == kRowDim ? b_ : a_)) +
+                         (depth - 1) * partials_ + outputs * depth * kSuperstepBytes + Idle(p) * product_;
     const double bytes = Bytes(p);
     const bool fits = bytes <= limit_, best_fits = least_ <= limit_;
     if (fits != best_fits ? !fits : fits ? moved >= least_moved_ : bytes >= least_) return;
@@ -100,7 +126,7 @@ class StepSearch {
   const MatMulPlan& plan_;
   MatMulPlan best_;
   const double limit_;
-  double a_, b_, partials_;
+  double a_, b_, partials_, product_;
   std::int64_t depth_, rows_, columns_;
   double least_ = 0, least_moved_ = std::numeric_limits<double>::infinity();
 };
