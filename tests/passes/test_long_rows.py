@@ -60,6 +60,14 @@ def test_the_tiles_of_a_row_find_its_largest_elements():
     assert cycles(110_000_000) < 2 * cycles(55_000_000)
 
 
+def test_narrow_rows_cost_no_more():
+    def cycles(dtype):
+        row = jax.ShapeDtypeStruct((316_228,), dtype)
+        return jax_ipu.estimate(lambda x: jax.lax.top_k(x, 10), row).cycles
+
+    assert cycles("int8") < 1.5 * cycles("float32")
+
+
 def test_rows_of_half_an_ipu():
     for k, *shape in (
         *((20_000, 70_000_000), (8_000_000, 70_000_000), (5_000, 110_000_000)),

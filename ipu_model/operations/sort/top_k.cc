@@ -207,6 +207,7 @@ class TopKOperation : public Operation, public Expandable {
       if (s > 0) merged.push_back(merged.back() * stages[s - 1]);
       Grid candidates = scan;
       candidates.shape.back() = candidates.parts.back() = CeilDivide(parts, merged[s]);
+      candidates.grain.back() = 1;
       candidates.tile_stride.back() *= merged[s];
       candidates.shape.push_back(k);
       candidates.parts.push_back(1);
