@@ -82,41 +82,19 @@ PlannedCodelet makeCodelet(const char* prefix, const Expression& update, const s
   return codelet;
 }
 
-// What changes no sum. Not +0: it would turn a sum of -0 into +0.
-std::string negativeZero(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return "-0.0f";
-    case DType::kF64:
-      return "0x8000000000000000ull";
-    case DType::kC64:
-      return "0x8000000080000000ull";
-    case DType::kF16:
-      return "static_cast<half>(-0.0f)";
-    case DType::kBF16:
-      return "0x8000";
-    default:
-      return "0";
-  }
-}
-
-// What changes no result of the operation.
+// What changes no result of the operation, as C++ of the type that holds it.
 std::string neutral(const Expression& update) {
   const DType type = update.inputs[0];
   const Instruction* const only = SingleOperation(update);
-  if (only == nullptr || only->op == ScalarOp::kAdd) return negativeZero(type);
-  if (only->op == ScalarOp::kMultiply) return "1";
-  const bool most = only->op == ScalarOp::kMaximum;
-  switch (type) {
-    case DType::kF32:
-      return most ? "-__builtin_inff()" : "__builtin_inff()";
-    case DType::kF16:
-      return most ? "static_cast<half>(-__builtin_inff())" : "static_cast<half>(__builtin_inff())";
-    case DType::kS32:
-      return most ? "-2147483647 - 1" : "2147483647";
-    default:  // kU32
-      return most ? "0" : "4294967295u";
-  }
+  const std::uint64_t bits = only == nullptr ? 0 : NeutralBits(only->op, type).value_or(0);
+  const std::string name = cppName(storedAs(type, "scatter"));
+  if (type != DType::kF32 && type != DType::kF16)
+    return "static_cast<" + name + ">(" + std::to_string(bits) + "ull)";
+  const bool negative = bits >> (8 * ipu_model::SizeOf(type) - 1) != 0;
+  const char* const size = only == nullptr || only->op == ScalarOp::kAdd ? "0.0f"
+                           : only->op == ScalarOp::kMultiply             ? "1.0f"
+                                                                         : "__builtin_inff()";
+  return "static_cast<" + name + ">(" + (negative ? "-" : "") + size + ")";
 }
 
 // Applies the updates one after another. The neutral start is for partial results. `marks`: sets a mark where

@@ -57,8 +57,10 @@ Bytes Numbers(const Tensor& t, unsigned seed) {
   return numbers;
 }
 
+using NumbersOf = Bytes (*)(const Tensor&, unsigned seed);
+
 void CheckScatter(const Row& row, const Expression& update, DType index, bool in_place,
-                  std::size_t supersteps) {
+                  std::size_t supersteps, NumbersOf numbers = Numbers) {
   Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
   std::vector<Tensor> operands, updates;
   for (std::size_t i = 0; i < update.outputs.size(); ++i) {
@@ -74,7 +76,7 @@ void CheckScatter(const Row& row, const Expression& update, DType index, bool in
   inputs.insert(inputs.end(), updates.begin(), updates.end());
   std::vector<Bytes> values;
   for (unsigned i = 0; i < inputs.size(); ++i)
-    values.push_back(i == operands.size() ? Places(indices) : Numbers(inputs[i], i));
+    values.push_back(i == operands.size() ? Places(indices) : numbers(inputs[i], i));
   ExpansionCheck check(graph, prog, inputs, out);
   if (supersteps > 0) CHECK_EQ(check.Supersteps(), supersteps);
   check.SameVertices();
@@ -124,6 +126,17 @@ TEST(UpdatesOfEveryType) {
   CheckScatter(kRows[8], BinaryBody(ScalarOp::kAdd, DType::kS32), DType::kS32, true, 2);
   for (const DType index : {DType::kS8, DType::kU8, DType::kS64, DType::kU32})
     CheckScatter(kRows[4], Set(DType::kF32), index, true, 0);
+}
+
+// Sums of small numbers are exact in any order.
+TEST(PartialResultsOfEveryType) {
+  const NumbersOf small = [](const Tensor& t, unsigned seed) { return SmallNumbers(t, seed, 1); };
+  const auto check = [small](ScalarOp op, DType type) {
+    CheckScatter(kRows[8], BinaryBody(op, type), DType::kS32, true, 2, small);
+  };
+  for (const DType type : {DType::kPred, DType::kS8, DType::kS64, DType::kBF16}) check(ScalarOp::kAdd, type);
+  for (const DType type : {DType::kU16, DType::kBF16}) check(ScalarOp::kMinimum, type);
+  for (const DType type : {DType::kS8, DType::kF16}) check(ScalarOp::kMultiply, type);
 }
 
 // Two operands: the larger value and its place.

@@ -30,6 +30,7 @@ from jax_ipu.compiler.passes import (
     joined,
     known_indices,
     layouts,
+    long_reductions,
     long_rows,
     loops,
     masked_sums,
@@ -86,6 +87,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("random counters", random_counters.run),
     ("sorted positions", sorted_positions.run),
     ("blocks", blocks.run),
+    ("long reductions", long_reductions.run),
     ("long rows", long_rows.run),
     ("index parts", index_parts.run),
     ("dce", dce.run),
@@ -101,7 +103,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives", "invariants"))
-_SAVE_MEMORY = frozenset(("recompute", "outline", "long rows", "index parts"))
+_SAVE_MEMORY = frozenset(("recompute", "outline", "long reductions", "long rows", "index parts"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
 

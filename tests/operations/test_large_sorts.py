@@ -1,4 +1,4 @@
-"""Sorts whose operands take much of the memory: they are sorted where they are copied to, and free before."""
+"""Sorts and argmax of operands that take much of the memory: copied to where they are sorted, and in parts."""
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ def numbers(size, dtype="float32"):
     """Numbers, with equal ones among them, signed zeros and NaN."""
     random = np.random.default_rng(7)
     x = np.round(random.normal(size=size) * 300).astype(dtype)
-    x[random.integers(0, size, 50)] = np.nan
-    x[random.integers(0, size, 50)] = -0.0
+    x.flat[random.integers(0, x.size, 50)] = np.nan
+    x.flat[random.integers(0, x.size, 50)] = -0.0
     return x
 
 
@@ -45,6 +45,22 @@ def test_values(case, execution):
     check(function, numbers(size, dtype), mode=(execution, 4))
 
 
+# Functions of shapes that four tiles do not hold together with the positions of all elements.
+PARTS = {
+    "argmax": (jnp.argmax, (330_000,)),
+    "argmin of rows": (lambda x: jnp.argmin(x, 1), (3, 110_000)),
+    "argmax of columns": (lambda x: jnp.argmax(x, 0), (110_000, 3)),
+    "two of the best": (lambda x: (jnp.argmax(x, 0), jnp.max(x, 0)), (500, 660)),
+}
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("case", PARTS)
+def test_values_in_parts(case, execution):
+    function, shape = PARTS[case]
+    check(function, numbers(shape), mode=(execution, 4))
+
+
 def test_vertices():
     function, size, dtype = CASES["f16"]
     check(function, numbers(size, dtype), mode=("codelets", 4))
@@ -54,6 +70,9 @@ def test_vertices():
 FITTING = {
     "f16": (jnp.sort, (110_000_000,), jnp.float16),
     "permutation": (lambda key: jax.random.permutation(key, 30_000_000), (2,), jnp.uint32),
+    "argmax": (jnp.argmax, (117_000_000,), jnp.float32),
+    "argmax of int8": (jnp.argmax, (468_000_000,), jnp.int8),
+    "argmin of rows": (lambda x: jnp.argmin(x, 1), (1_170, 100_000), jnp.float32),
 }
 
 

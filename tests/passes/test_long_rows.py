@@ -22,6 +22,7 @@ CASES = {
     "integers": (2000, (TIES - 128).astype(np.int32)),
     "half": (2000, np.concatenate([TIES, -TIES]).astype(np.float16)),
     "two rows": (1500, np.stack([TIES[:30_000], TIES[30_000:60_000]])),
+    "two loops": (100, np.concatenate([TIES, -TIES])[:100_000]),
 }
 
 
@@ -49,8 +50,29 @@ def test_small_rows_and_large_shares_stay_whole():
     assert "ipu.repeat" not in frugal(LENGTH, TIES)
 
 
-def test_rows_of_half_an_ipu():
-    for length, k in ((70_000_000, 20_000), (70_000_000, 8_000_000), (110_000_000, 5_000)):
+def test_the_tiles_of_a_row_find_its_largest_elements():
+    """Where they lie: none is sent to another tile, however long the row is."""
+
+    def cycles(length):
         row = jax.ShapeDtypeStruct((length,), jnp.float32)
+        return jax_ipu.estimate(lambda x: jax.lax.top_k(x, 16), row).cycles
+
+    assert cycles(110_000_000) < 2 * cycles(55_000_000)
+
+
+def test_narrow_rows_cost_no_more():
+    def cycles(dtype):
+        row = jax.ShapeDtypeStruct((316_228,), dtype)
+        return jax_ipu.estimate(lambda x: jax.lax.top_k(x, 10), row).cycles
+
+    assert cycles("int8") < 1.5 * cycles("float32")
+
+
+def test_rows_of_half_an_ipu():
+    for k, *shape in (
+        *((20_000, 70_000_000), (8_000_000, 70_000_000), (5_000, 110_000_000)),
+        *((16, 117_000_000), (100_000, 117_000_000), (16, 117, 1_000_000)),
+    ):
+        row = jax.ShapeDtypeStruct(tuple(shape), jnp.float32)
         found = jax_ipu.estimate(lambda x, k=k: jax.lax.top_k(x, k), row, compiler_options={"ipu_advice_seconds": 0.0})
         assert found.fits

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -19,16 +20,13 @@ namespace {
 // Whether updates replace elements: the last one counts, and a second temporary says where there is one.
 bool Replaces(const ScatterProblem& p) { return p.update == UpdateKind::kReplace; }
 
-// Whether partial results may be formed. Sums of halves round after each update as the whole sum would, in
-// another order; other narrow types have no vertices on hardware.
+// Whether partial results may be formed. Sums of narrow floats round after each update as the whole sum
+// would, in another order.
 bool Combines(const ScatterProblem& p, const Expression& update) {
   if (p.num_operands != 1) return false;
   if (Replaces(p)) return true;
   const Instruction* const only = hlo::SingleOperation(update);
-  return only != nullptr &&
-         (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMultiply || only->op == ScalarOp::kMaximum ||
-          only->op == ScalarOp::kMinimum) &&
-         (p.type == DType::kF32 || p.type == DType::kF16 || p.type == DType::kS32 || p.type == DType::kU32);
+  return only != nullptr && hlo::NeutralBits(only->op, p.type).has_value();
 }
 
 // The dimension of the updates that is divided: the longest along which positions follow each other, or the
@@ -211,29 +209,10 @@ class Planner {
   std::int64_t most_ = 0, block_ = 0;
 };
 
-// The bits of the element that changes no other: -0 in sums of floats, infinities in extrema.
-std::uint32_t NeutralBits(ScalarOp op, DType type) {
-  if (op == ScalarOp::kMultiply) return type == DType::kF32 ? 0x3f800000 : type == DType::kF16 ? 0x3c00 : 1;
-  const bool sum = op == ScalarOp::kAdd, most = op == ScalarOp::kMaximum;
-  switch (type) {
-    case DType::kF32:
-      return sum ? 0x80000000 : most ? 0xff800000 : 0x7f800000;
-    case DType::kF16:
-      return sum ? 0x8000 : most ? 0xfc00 : 0x7c00;
-    case DType::kS32:
-      return sum ? 0 : most ? 0x80000000 : 0x7fffffff;
-    default:  // kU32
-      return sum || most ? 0 : 0xffffffff;
-  }
-}
-
 void FillNeutral(ScalarOp op, const HostTensor& t) {
-  const std::uint32_t bits = NeutralBits(op, t.type);
-  if (t.type == DType::kF16) {
-    std::fill_n(t.as<std::uint16_t>(), t.num_elements(), static_cast<std::uint16_t>(bits));
-  } else {
-    std::fill_n(t.as<std::uint32_t>(), t.num_elements(), bits);
-  }
+  const std::uint64_t bits = *hlo::NeutralBits(op, t.type);
+  const std::size_t size = SizeOf(t.type), bytes = static_cast<std::size_t>(t.num_elements()) * size;
+  for (std::size_t at = 0; at < bytes; at += size) std::memcpy(t.as<char>() + at, &bits, size);
 }
 
 HostTensor WithoutShare(const HostTensor& all) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "hlo/Index.hpp"
+#include "hlo/SingleOperation.hpp"
 #include "kernels/elementwise/expression.h"
 #include "popops/DynamicSlice.hpp"
 #include "testing/plan_runner.h"
@@ -299,6 +300,55 @@ TEST(ExtremaKeepNanAndTheSignOfZero) {
   CHECK(std::isnan(high[0]) && std::isnan(high[1]) && std::isnan(low[0]) && std::isnan(low[1]));
   CHECK(!std::signbit(high[2]) && !std::signbit(high[3]));
   CHECK(std::signbit(low[2]) && std::signbit(low[3]));
+}
+
+// Updates with the neutral element leave all elements as they are: every pattern of 8 bits, as the upper
+// byte.
+TEST(NeutralElementsChangeNothing) {
+  Graph graph(poplar::Target::createIPUTarget(1, 1, "ipu2"));
+  constexpr std::int64_t kElements = 256;
+  int pairs = 0;
+  for (int number = 0; number < static_cast<int>(DType::kCount); ++number) {
+    const auto type = static_cast<DType>(number);
+    for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum,
+                              ScalarOp::kAnd, ScalarOp::kOr, ScalarOp::kXor}) {
+      const auto bits = hlo::NeutralBits(op, type);
+      if (!bits) continue;
+      ++pairs;
+      const std::size_t size = SizeOf(type);
+      const bool less_than_byte =
+          type == DType::kS2 || type == DType::kS4 || type == DType::kU2 || type == DType::kU4;
+      Bytes values(kElements * size), neutral(kElements * size);
+      for (std::size_t i = 0; i < kElements; ++i) {
+        const auto pattern = static_cast<int>(i);
+        std::int64_t upper = type == DType::kPred ? pattern & 1 : pattern;
+        if (less_than_byte) upper = IsSigned(type) ? pattern % 4 - 2 : pattern % 4;
+        // No NaN, whose bits may change.
+        if (IsFloat(type) || IsComplex(type)) upper = pattern & 0xbf;
+        std::memcpy(values.data() + (i + 1) * size - 1, &upper, 1);
+        std::memcpy(neutral.data() + i * size, &*bits, size);
+      }
+      const Tensor operand = MappedVariable(graph, type, {kElements}),
+                   updates = MappedVariable(graph, type, {1, kElements}),
+                   indices = MappedVariable(graph, DType::kS32, {1, 1});
+      WindowDims dims;
+      dims.offset_dims = {1};
+      dims.start_index_map = {0};
+      dims.index_vector_dim = 1;
+      Sequence prog;
+      const Tensor out =
+          hlo::scatter(graph, {operand}, indices, {updates}, dims, false, Single(op, type), prog)[0];
+      PlanRunner runner(graph, 0);
+      const std::int32_t zero = 0;
+      runner.Store(operand, values.data());
+      runner.Store(updates, neutral.data());
+      runner.Store(indices, &zero);
+      runner.RunWhole(prog);
+      const Bytes got = runner.Load(out);
+      CHECK(std::memcmp(got.data(), values.data(), values.size()) == 0);
+    }
+  }
+  CHECK_EQ(pairs, 13 * 7 + 4 * 4 + 1);  // of whole numbers and truth values, of floats, and complex sums
 }
 
 TEST(NarrowTypesRoundAfterEachUpdate) {

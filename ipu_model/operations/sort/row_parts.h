@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/mapping.h"
 #include "core/target_model.h"
 #include "ipu_model/Types.hpp"
 
@@ -43,6 +44,11 @@ std::vector<std::int64_t> MergeStages(std::int64_t parts, std::int64_t k, DType 
 // The parts, of at least k elements each, of `rows` rows of n elements with the fewest cycles of top-k.
 RowParts ChooseTopKParts(const TargetModel& target, std::int64_t n, std::int64_t k, std::int64_t rows,
                          DType type, unsigned num_tiles);
+
+// Whether top-k of a single row in the parts of the grid `held`, on which it lies, takes fewer cycles than in
+// the `chosen` parts, to which it is sent.
+bool TopKStays(const TargetModel& target, const Grid& held, std::int64_t k, DType type,
+               const RowParts& chosen);
 
 // Whether the k first of rows of n elements are found by a sort of the rows with their positions: where that
 // takes fewer cycles, or a tile cannot hold the candidates that a vertex merges.

@@ -12,6 +12,7 @@
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
+#include "core/strides.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/host/integer_division.h"
@@ -50,15 +51,33 @@ Expression Before(DType type, bool largest) {
   return before;
 }
 
-// Rows are spread; the last dimension is cut into parts of at least k elements.
-Grid ScanGrid(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles, const TargetModel& target) {
+// The grid of `mapping`, if it divides a single row, whole, into contiguous parts; else null.
+const Grid* PartsOfRow(const View& row, const Mapping& mapping) {
+  const Grid* const grid = mapping.grid();
+  const bool divides = grid != nullptr && grid->shape == Shape{row.shape.back()} && NumRows(row.shape) == 1 &&
+                       row.offset == 0 && IsRowMajorContiguous(row);
+  return divides ? grid : nullptr;
+}
+
+// Rows are spread; the last dimension is cut into parts of at least k elements. The parts in which a single
+// row lies, `held`, need no exchange.
+Grid ScanGrid(const Shape& shape, std::int64_t k, DType type, const Grid* held, unsigned num_tiles,
+              const TargetModel& target) {
   const std::size_t last = shape.size() - 1;
   Grid grid;
   grid.shape = shape;
   grid.num_tiles = num_tiles;
   grid.parts.assign(shape.size(), 1);
   grid.grain.assign(shape.size(), 1);
-  grid.parts[last] = ChooseTopKParts(target, shape[last], k, NumRows(shape), type, num_tiles).parts;
+  const RowParts chosen = ChooseTopKParts(target, shape[last], k, NumRows(shape), type, num_tiles);
+  grid.parts[last] = chosen.parts;
+  if (held != nullptr && TopKStays(target, *held, k, type, chosen)) {
+    grid.parts[last] = held->parts[0];
+    grid.grain[last] = held->grain[0];
+    grid.tile_stride.assign(shape.size(), held->tile_stride[0]);
+    grid.first_tile = held->first_tile;
+    return grid;
+  }
   std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / grid.parts[last]);
   for (std::size_t d = 0; d < last; ++d) {
     grid.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
@@ -79,10 +98,10 @@ Grid RowsSorted(const Shape& shape, DType type, unsigned num_tiles, const Target
   return SortGrid(shape, shape.size() - 1, {1, static_cast<std::int64_t>(SizeOf(type))}, num_tiles, target);
 }
 
-Grid ResultGrid(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
+Grid ResultGrid(const Shape& shape, std::int64_t k, DType type, const Grid* held, unsigned num_tiles,
                 const TargetModel& target) {
   if (!Sorts(shape, k, type, num_tiles, target))
-    return RowsOfResult(ScanGrid(shape, k, type, num_tiles, target), k);
+    return RowsOfResult(ScanGrid(shape, k, type, held, num_tiles, target), k);
   if (k == shape.back()) return RowsSorted(shape, type, num_tiles, target);
   Shape result = shape;
   result.back() = k;
@@ -139,7 +158,9 @@ class TopKOperation : public Operation, public Expandable {
     if (NumElements(outputs[0].shape) == 0) return plan;
     if (Sorts(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target()))
       return PlanSort(context);
-    const Grid scan = ScanGrid(inputs[0].shape, k, inputs[0].type, context.num_tiles(), context.target());
+    const Grid* const held = PartsOfRow(inputs[0], context.mapping(inputs[0].variable));
+    const Grid scan =
+        ScanGrid(inputs[0].shape, k, inputs[0].type, held, context.num_tiles(), context.target());
     const std::int64_t parts = scan.parts.back();
     const auto row = [k](const Box& box) {
       Box region = box;
@@ -186,6 +207,7 @@ class TopKOperation : public Operation, public Expandable {
       if (s > 0) merged.push_back(merged.back() * stages[s - 1]);
       Grid candidates = scan;
       candidates.shape.back() = candidates.parts.back() = CeilDivide(parts, merged[s]);
+      candidates.grain.back() = 1;
       candidates.tile_stride.back() *= merged[s];
       candidates.shape.push_back(k);
       candidates.parts.push_back(1);
@@ -282,7 +304,7 @@ class TopKOperation : public Operation, public Expandable {
     PlanChunkedSort(grid, shape.size() - 1, Before(type, largest_), {{kind, 0}, {kind, 1}}, true, &plan);
     if (in_results) return plan;
     const Grid result =
-        ResultGrid(shape, outputs[0].shape.back(), type, context.num_tiles(), context.target());
+        ResultGrid(shape, outputs[0].shape.back(), type, nullptr, context.num_tiles(), context.target());
     plan.supersteps.push_back({{StoreSorted(result.Vertices(), 2)}});
     return plan;
   }
@@ -323,7 +345,9 @@ std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const popla
       Sorts(shape, count, type, target.getNumTiles(), ModelOf(target)) &&
       Sorts(shape, shape.back(), type, target.getNumTiles(), ModelOf(target)))
     count = shape.back();
-  const ipu_model::Grid grid = ResultGrid(shape, count, type, target.getNumTiles(), ModelOf(target));
+  const View& row = operation->inputs[0];
+  const ipu_model::Grid* const held = PartsOfRow(row, graph.impl().variables[row.variable].mapping);
+  const ipu_model::Grid grid = ResultGrid(shape, count, type, held, target.getNumTiles(), ModelOf(target));
   const poplar::Tensor values = NewTensor(graph, type, grid.shape, Mapping(grid), name);
   const poplar::Tensor indices = NewTensor(graph, DType::kS32, grid.shape, Mapping(grid), name);
   values.asView(&operation->outputs.emplace_back());

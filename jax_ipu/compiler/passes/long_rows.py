@@ -7,6 +7,8 @@ both are sorted with their positions in the row; else the k first of both are fo
 
 from __future__ import annotations
 
+import itertools
+
 from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import FLOAT, SIGNED, SIZE, num_elements
@@ -20,6 +22,8 @@ _LONG = 8  # times k
 _FREE, _COPIES = 0.8, 8
 # Of the memory: with shorter parts the supersteps cost more than the elements.
 _LEAST = 1 / 256
+# A loop brings each tile its share of all parts over which it goes: they take at most this part of the memory.
+_TOGETHER = 1 / 4
 _POSITION = SIZE["s32"]
 
 
@@ -41,17 +45,29 @@ def _top_k(op: Op, rewriter: Rewriter, memory: int) -> list[Value] | None:
     parts = (length - max(k, part)) // part
     if parts < 1:
         return None
-    return _in_parts(op, rewriter, part, parts)
+    return _in_parts(op, rewriter, part, parts, max(1, int(memory * _TOGETHER) // (each * part)))
 
 
-def _in_parts(op: Op, rewriter: Rewriter, part: int, parts: int) -> list[Value]:
-    """The results by a first part with what `parts` parts leave, and a loop over these."""
+def _in_parts(op: Op, rewriter: Rewriter, part: int, parts: int, together: int) -> list[Value]:
+    """The results by a first part with what `parts` parts leave, and loops over at most `together` of these."""
+    row = op.operands[0]
+    zeros, first = (0,) * (len(row.shape) - 1), row.shape[-1] - part * parts
+    best = _first_of(op, rewriter.slice(row, (*zeros, 0), (*row.shape[:-1], first)), rewriter)
+    loops = -(-parts // together)
+    bounds = [parts * loop // loops for loop in range(loops + 1)]
+    for begin, end in itertools.pairwise(bounds):
+        best = _loop(op, best, (first + begin * part, part, end - begin), rewriter)
+    return best
+
+
+def _loop(op: Op, best: list[Value], numbers: tuple[int, int, int], rewriter: Rewriter) -> list[Value]:
+    """The first of `best` and of the parts of the row; `numbers`: where these begin, the length of one, how many."""
     row, dtype = op.operands[0], op.operands[0].dtype
-    outer, length = row.shape[:-1], row.shape[-1]
-    first, zeros = length - part * parts, (0,) * len(outer)
-    best = _first_of(op, rewriter.slice(row, (*zeros, 0), (*outer, first)), rewriter)
+    outer, (first, part, parts) = row.shape[:-1], numbers
+    zeros = (0,) * len(outer)
     # A view of which a step reads a row of parts.
-    view = rewriter.reshape(rewriter.slice(row, (*zeros, first), row.shape), (*outer, parts, part))
+    view = rewriter.slice(row, (*zeros, first), (*outer, first + parts * part))
+    view = rewriter.reshape(view, (*outer, parts, part))
 
     start = (rewriter.full((), "s32", 0), *best)
     args = [Value(v.shape, v.dtype, None, i) for i, v in enumerate(start)]
