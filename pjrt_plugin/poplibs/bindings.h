@@ -46,6 +46,7 @@ void BindLinearAlgebra(nb::module_& module);
 void BindPooling(nb::module_& module);
 void BindProduct(nb::module_& module);
 void BindReduction(nb::module_& module);
+void BindScatter(nb::module_& module);
 void BindTopK(nb::module_& module);
 
 }  // namespace jax_ipu::poplibs

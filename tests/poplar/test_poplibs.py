@@ -275,6 +275,51 @@ PROGRAMS |= {
         (floats(12, 8), np.array([[0, 11, -1], [5, -12, 0]], np.int32)),
         {"gather": 1},
     ),
+    # Positions outside are left out, negative ones count from the end; rows are updated twice.
+    "updates of rows": (
+        lambda x, rows, updates: [
+            combined
+            for y, u in ((x, updates), *((t.view(n), updates.view(n)) for n in (np.int32, np.uint32) for t in (x,)))
+            for at in (y.at[rows],)
+            for combined in (at.add(u), at.mul(u), at.max(u), at.min(u), y.at[rows[:3]].set(u[:3]))
+        ],
+        (floats(9, 4), np.array([3, -9, 8, 3, 9, -10, 40, 3, 0], np.int32), floats(9, 4)),
+        {"scatter": 15},
+    ),
+    "updates of elements in two dimensions, of columns and parts of rows": (
+        lambda x, rows, columns, updates: (
+            x.at[rows, columns].add(updates[:, 0]),
+            x.at[:, columns].add(updates.T[:5, :7]),
+            x.at[:, rows[:4]].max(updates[:5, :1] * 2),
+            x.astype(np.float16).at[rows, columns].add(updates[:, 1].astype(np.float16)),
+            (x > 0).at[rows, columns[:1]].set(True),
+            x.at[rows.view(np.uint32), columns.view(np.uint32)].multiply(updates[:, 2]),
+            lax.scatter_add(
+                x,
+                rows[:, None],
+                updates[:, :3],
+                lax.ScatterDimensionNumbers((1,), (0,), (0,)),
+                mode=lax.GatherScatterMode.FILL_OR_DROP,
+            ),
+        ),
+        (
+            floats(5, 6),
+            np.array([0, 4, -1, 0, 5, -6, 2**31 - 1], np.int32),
+            np.array([5, 0, -6, 5, 1, 1, -7], np.int32),
+            floats(7, 8),
+        ),
+        {"scatter": 7},
+    ),
+    "extremes of rows with NaN and infinities": (
+        lambda x, rows, updates: [
+            f
+            for t in (np.float32, np.float16)
+            for at in (x.astype(t).at[rows],)
+            for f in (at.max(updates.astype(t)), at.min(updates.astype(t)))
+        ],
+        (SPECIAL[:8].reshape(4, 2), np.array([0, 3, 3, 1, 2], np.int32), np.resize(SPECIAL[3:], (5, 2))),
+        {"scatter": 4},
+    ),
     "slices at positions of run time": (
         lambda x, i: (
             lax.dynamic_slice(x, (i, 0), (3, 7)),
@@ -347,13 +392,13 @@ def test_a_gradient_of_weights_that_does_not_fit_at_once():
 @needs_poplibs
 def test_what_poplibs_lacks_comes_from_the_own_library_with_a_reason():
     def program(n, x):
-        return jnp.sort(x), n.at[n].add(1), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
+        return jnp.sort(x), (x > 0).at[n].max(True), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
 
     report = jax_ipu.report(program, WHOLE, SPECIAL, compiler_options={"ipu_poplibs": FOLDER})
     reasons = {row["op"]: row["reason"] for row in report.as_dict()["libraries"] if row["library"] == "hlo"}
     assert "no sort of f32 in which -0 is 0" in reasons["sort"]
     assert "popnn's maximum of floats has no NaN" in reasons["reduce_window"]
-    assert "does not leave out positions outside" in reasons["scatter"]
+    assert "updates no pred by maximum" in reasons["scatter"]
 
 
 @needs_poplibs

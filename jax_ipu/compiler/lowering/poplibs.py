@@ -384,7 +384,40 @@ class PopLibs:
         return [target]
 
     def _scatter(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        raise _Lacks("popops::scatter does not leave out positions outside of the operand")
+        if len(op.results) != 1:
+            raise _Lacks("popops updates one tensor")
+        operand, indices, updates = op.operands
+        _check_moved(op, 1, 2)
+        numbers = op.attrs["scatter_dimension_numbers"]
+        if numbers["input_batching_dims"]:
+            raise _Lacks("popops updates slices without batching dimensions")
+        windows = iter(numbers["update_window_dims"])
+        window = [
+            1 if d in numbers["inserted_window_dims"] else updates.shape[next(windows)]
+            for d in range(len(operand.shape))
+        ]
+        moving = numbers["scattered_dims_to_operand_dims"]
+        if not moving or any(window[d] != 1 for d in moving):
+            raise _Lacks("popops updates slices of one element along the dimensions of their positions")
+        operation = _combination(op)
+        if operation and operand.dtype == "pred":
+            raise _Lacks(f"popops updates no pred by {operation}")
+        target = index.writeable(context, op, operand)
+        self.module.scatter(
+            context.graph,
+            target,
+            context.tensor(indices),
+            context.tensor(updates),
+            numbers["update_window_dims"],
+            numbers["inserted_window_dims"],
+            moving,
+            numbers["index_vector_dim"],
+            op.attrs.get("index_wraps", ()),
+            operation,
+            context.sequence,
+            context.name(op),
+        )
+        return [target]
 
 
 class _Lacks(Exception):
@@ -455,12 +488,25 @@ def _window(op: Op, shape: ConvShape) -> tuple[object, ...]:
     return shape.window[:-1]
 
 
-def _check_moved(op: Op, first_index: int) -> None:
+def _combination(op: Op) -> str:
+    """How a scatter combines an element with its update: "" if the update replaces it."""
+    program = region_program(op.regions[0], op)
+    if not program.code and program.outputs == [1]:
+        return ""
+    name, operands = "several operations", set()
+    if len(program.code) == 1:
+        name, operands = program.code[0][0], set(program.code[0][3:5])
+    if name not in ("add", "multiply", "maximum", "minimum") or operands != {0, 1}:
+        raise _Lacks(f"popops updates no slices by {name}")
+    return name
+
+
+def _check_moved(op: Op, first_index: int, end: int | None = None) -> None:
     """The types of an op that moves slices: the operand's, and those of the positions."""
     known = ("f32", "f16", "s32", "u32", "pred")
     if op.operands[0].dtype not in known:
         raise _Lacks(f"PopLibs has no slices of {op.operands[0].dtype}")
-    for position in op.operands[first_index:]:
+    for position in op.operands[first_index:end]:
         if position.dtype not in ("s32", "u32"):
             raise _Lacks(f"popops takes positions of s32 and u32, not {position.dtype}")
 
