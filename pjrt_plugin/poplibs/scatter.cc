@@ -2,8 +2,9 @@
 //
 //   scatter(graph, operand, indices, updates, window_dims, inserted, index_map, index_vector_dim, wraps,
 //   operation, seq, name)
-//     as in StableHLO, without batching dimensions; writes into the operand. Windows have one element along
-//     the dimensions of `index_map`. wraps: what is added to a negative index of each component; 0: nothing
+//     as in StableHLO; writes into the operand. Windows have one element along the dimensions of `index_map`
+//     batching: pairs of a dimension of the operand and one of the indices
+//     wraps: what is added to a negative index of each component; 0: nothing
 //     operation: "", the last update of an element replaces it, "add", "multiply", "maximum" or "minimum"
 #include <algorithm>
 #include <limits>
@@ -109,21 +110,30 @@ void Update(Graph& graph, const Tensor& base, const Tensor& updates, const Tenso
 }
 
 void Scatter(Graph& graph, const Tensor& operand, const Tensor& indices, const Tensor& updates,
-             const std::vector<unsigned>& window_dims, const Shape& inserted,
-             const std::vector<unsigned>& index_map, std::size_t index_vector_dim,
+             const std::vector<unsigned>& window_dims, const Shape& inserted, const Batching& batching,
+             std::vector<unsigned> index_map, std::size_t index_vector_dim,
              const std::vector<std::int64_t>& wraps, const std::string& operation, Sequence& sequence,
              const std::string& name) {
   const auto has = [](const auto& list, std::size_t d) {
     return std::find(list.begin(), list.end(), d) != list.end();
   };
+  std::vector<Tensor> components =
+      ComponentsOf(graph, indices, index_vector_dim, index_map.size(), batching, name);
+  for (Tensor& component : components) component = component.flatten();
+  for (const auto& [dim, of_indices] : batching) index_map.push_back(dim);
+
   // Of the operand: the dimensions of the positions in front, then those of a window.
   Tensor base = operand;
   std::vector<unsigned> order = index_map;
   Shape sizes;
   for (const unsigned d : index_map) sizes.push_back(operand.dim(d));
+  const auto is_batching = [&](unsigned d) {
+    return std::any_of(batching.begin(), batching.end(), [d](const auto& pair) { return pair.first == d; });
+  };
   std::size_t window = 0;
   for (unsigned d = 0; d < operand.rank(); ++d) {
-    const std::size_t size = has(inserted, d) ? 1 : updates.dim(window_dims.at(window++));
+    const bool one = has(inserted, d) || is_batching(d);
+    const std::size_t size = one ? 1 : updates.dim(window_dims.at(window++));
     if (has(index_map, d)) continue;
     base = base.slice(0, size, d);
     order.push_back(d);
@@ -138,13 +148,6 @@ void Scatter(Graph& graph, const Tensor& operand, const Tensor& indices, const T
   front.insert(front.end(), window_dims.begin(), window_dims.end());
   const std::size_t count = updates.numElements() / row;
 
-  std::vector<Tensor> components;
-  for (unsigned c = 0; c < index_map.size(); ++c) {
-    const bool scalar = index_vector_dim == indices.rank();
-    const Tensor component =
-        scalar ? indices : indices.slice(c, c + 1, static_cast<unsigned>(index_vector_dim));
-    components.push_back(component.flatten());
-  }
   const Tensor at = RowsOf(graph, components, wraps, sizes, sequence, name);
   Update(graph, base.reshape({rows, row}), updates.dimShuffle(front).reshape({count, 1, row}),
          at.reshape({count, 1}), operation, sequence, name);

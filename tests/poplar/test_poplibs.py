@@ -310,6 +310,19 @@ PROGRAMS |= {
         ),
         {"scatter": 7},
     ),
+    # The second index of `three` is along a batching dimension of both; positions outside give NaN and are left out.
+    "lookups and updates along an axis": (
+        lambda x, three, columns, updates: (
+            jnp.take_along_axis(x, columns, 1),
+            jnp.take_along_axis(three, columns[:, None, :3], 2),
+            jax.vmap(lambda row, at: row[at])(x, columns.view(np.uint32)[:, 0]),
+            jax.vmap(lambda row, at, u: row.at[at].add(u))(x, columns, updates),
+            jax.vmap(lambda rows, at: rows.at[at].max(0.5), (1, None), 2)(three, columns[0]),
+            jax.grad(lambda x: (jnp.take_along_axis(x, columns, 1) ** 2).sum())(x),
+        ),
+        (floats(5, 6), floats(5, 2, 6), np.array([[5, 0, -1, 5]] * 4 + [[-7, 6, 2, 2]], np.int32), floats(5, 4)),
+        {"gather": 3, "scatter": 3},
+    ),
     "extremes of rows with NaN and infinities": (
         lambda x, rows, updates: [
             f

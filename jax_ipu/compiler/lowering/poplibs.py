@@ -345,8 +345,6 @@ class PopLibs:
     def _gather(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         _check_moved(op, 1)
         numbers = op.attrs["dimension_numbers"]
-        if numbers["operand_batching_dims"]:
-            raise _Lacks("popops::gather has no batching dimensions")
         operand, indices = context.operands(op)
         return [
             self.module.gather(
@@ -355,6 +353,7 @@ class PopLibs:
                 indices,
                 numbers["offset_dims"],
                 numbers["collapsed_slice_dims"],
+                _batching(numbers["operand_batching_dims"], numbers["start_indices_batching_dims"]),
                 numbers["start_index_map"],
                 numbers["index_vector_dim"],
                 op.attrs.get("index_wraps", ()),
@@ -389,12 +388,10 @@ class PopLibs:
         operand, indices, updates = op.operands
         _check_moved(op, 1, 2)
         numbers = op.attrs["scatter_dimension_numbers"]
-        if numbers["input_batching_dims"]:
-            raise _Lacks("popops updates slices without batching dimensions")
+        inserted, batching = numbers["inserted_window_dims"], numbers["input_batching_dims"]
         windows = iter(numbers["update_window_dims"])
         window = [
-            1 if d in numbers["inserted_window_dims"] else updates.shape[next(windows)]
-            for d in range(len(operand.shape))
+            1 if d in (*inserted, *batching) else updates.shape[next(windows)] for d in range(len(operand.shape))
         ]
         moving = numbers["scattered_dims_to_operand_dims"]
         if not moving or any(window[d] != 1 for d in moving):
@@ -409,7 +406,8 @@ class PopLibs:
             context.tensor(indices),
             context.tensor(updates),
             numbers["update_window_dims"],
-            numbers["inserted_window_dims"],
+            inserted,
+            _batching(batching, numbers["scatter_indices_batching_dims"]),
             moving,
             numbers["index_vector_dim"],
             op.attrs.get("index_wraps", ()),
@@ -486,6 +484,10 @@ def _window(op: Op, shape: ConvShape) -> tuple[object, ...]:
     if not shape.window[0]:
         raise _Lacks("there is no spatial dimension")
     return shape.window[:-1]
+
+
+def _batching(operand_dims: Sequence[int], indices_dims: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(operand_dims, indices_dims, strict=True))
 
 
 def _combination(op: Op) -> str:
