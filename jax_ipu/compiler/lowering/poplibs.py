@@ -390,9 +390,7 @@ class PopLibs:
         numbers = op.attrs["scatter_dimension_numbers"]
         inserted, batching = numbers["inserted_window_dims"], numbers["input_batching_dims"]
         windows = iter(numbers["update_window_dims"])
-        window = [
-            1 if d in (*inserted, *batching) else updates.shape[next(windows)] for d in range(len(operand.shape))
-        ]
+        window = [1 if d in (*inserted, *batching) else updates.shape[next(windows)] for d in range(len(operand.shape))]
         moving = numbers["scattered_dims_to_operand_dims"]
         if not moving or any(window[d] != 1 for d in moving):
             raise _Lacks("popops updates slices of one element along the dimensions of their positions")
