@@ -95,7 +95,7 @@ def layer(x, w, b):
 
 
 # Ops that change no element: zeros keep their signs.
-MOVES = {"gather", "dynamic_slice", "dynamic_update_slice", "sort"}
+MOVES = {"gather", "dynamic_slice", "dynamic_update_slice", "sort", "ipu.sort_with_positions"}
 # Program, arguments, and the ops that must come from PopLibs.
 PROGRAMS = {
     "layer": (layer, (floats(32, 64), floats(64, 48), floats(48)), {"dot_general": 1, "ipu.map": 1, "reduce": 1}),
@@ -230,6 +230,20 @@ PROGRAMS |= {
         lambda n: (jnp.sort(n), jnp.sort(n, 0, descending=True), jnp.sort(n.astype(np.uint32))),
         (np.array([[5, -3, 2**31 - 1], [0, -(2**31), 5]], np.int32),),
         {"sort": 3},
+    ),
+    # Stable, with NaN last and -0 equal to 0.
+    "sorts of keys with values": (
+        lambda x, n, v: (
+            jnp.sort(x),
+            jnp.sort(x.astype(np.float16), descending=True),
+            jnp.argsort(x, axis=0),
+            jnp.argsort(n, descending=True),
+            *lax.sort((x, v, x > 0), dimension=1),
+            *lax.sort((n % 3, v.astype(np.float16), n), dimension=0),
+            jnp.sort(x[0]),
+        ),
+        (RANKED, np.arange(20, dtype=np.int32).reshape(2, 10) * 7 % 11, floats(2, 10)),
+        {"sort": 5, "ipu.sort_with_positions": 2},
     ),
     "sums of windows": (
         lambda x: (
@@ -405,11 +419,11 @@ def test_a_gradient_of_weights_that_does_not_fit_at_once():
 @needs_poplibs
 def test_what_poplibs_lacks_comes_from_the_own_library_with_a_reason():
     def program(n, x):
-        return jnp.sort(x), (x > 0).at[n].max(True), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
+        return jnp.sort(x > 0), (x > 0).at[n].max(True), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
 
     report = jax_ipu.report(program, WHOLE, SPECIAL, compiler_options={"ipu_poplibs": FOLDER})
     reasons = {row["op"]: row["reason"] for row in report.as_dict()["libraries"] if row["library"] == "hlo"}
-    assert "no sort of f32 in which -0 is 0" in reasons["sort"]
+    assert "popops sorts no pred" in reasons["sort"]
     assert "popnn's maximum of floats has no NaN" in reasons["reduce_window"]
     assert "updates no pred by maximum" in reasons["scatter"]
 

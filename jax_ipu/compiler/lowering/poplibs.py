@@ -20,6 +20,7 @@ from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.location import operation_path
 from jax_ipu.compiler.lowering import convolution, index, product, table, window
 from jax_ipu.compiler.lowering.context import Context, Creator, Lowering, broadcast, expression_of
+from jax_ipu.compiler.lowering.sort_keys import single_key
 from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.shapes import ConvShape, DotShape
 from jax_ipu.compiler.types import num_elements, pack_scalar
@@ -41,6 +42,7 @@ _REDUCTIONS = {
     "maximum": ("f32", "f16", "s32", "u32"),
     "minimum": ("f32", "f16", "s32", "u32"),
 }
+_MOVED = ("f32", "f16", "s32", "u32", "pred")  # by gathers and slices
 _LOGICAL = {"and": "and", "multiply": "and", "minimum": "and", "or": "or", "add": "or", "maximum": "or"}
 
 
@@ -74,6 +76,7 @@ class PopLibs:
             "gather": self._gather,
             "iota": self._iota,
             "ipu.map": self._map,
+            "ipu.sort_with_positions": self._sort,
             "reduce": self._reduce,
             "reduce_window": self._reduce_window,
             "scatter": self._scatter,
@@ -216,29 +219,26 @@ class PopLibs:
         return [values, places]
 
     def _sort(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        if len(op.results) != 1:
-            raise _Lacks("popops' sort of keys with values is not stable")
-        dtype = op.operands[0].dtype
-        if dtype not in ("s32", "u32"):
-            raise _Lacks(f"PopLibs has no sort of {dtype} in which -0 is 0 and NaN is last")
-        program = region_program(op.regions[0], op)
-        name, *_, first, second, _, _ = program.code[0] if len(program.code) == 1 else ("", 0, 0, 0, 0)
-        if name not in ("lt", "le", "gt", "ge") or {first, second} != {0, 1}:
-            raise _Lacks("popops sorts by the order of numbers")
-        (tensor,) = context.operands(op)
-        rank = len(op.result.shape)
+        key = single_key(region_program(op.regions[0], op))
+        if key is None:
+            raise _Lacks("popops sorts by one key, in the order of numbers")
+        if key.program.inputs[0] not in ("f32", "f16", "s32", "u32"):
+            raise _Lacks(f"popops sorts no {key.program.inputs[0]}")
+        for operand in op.operands:
+            if operand.dtype not in _MOVED:
+                raise _Lacks(f"PopLibs moves no {operand.dtype}")
+        name = context.name(op)
+        rank = len(op.results[0].shape)
         dim = op.attrs.get("dimension", -1) % rank
         order = [*(d for d in range(rank) if d != dim), dim]
-        largest = name.startswith("g") == (first == 0)
-        values, _ = self.module.top_k(
-            context.graph,
-            tensor.dim_shuffle(order),
-            op.result.shape[dim],
-            largest,
-            context.sequence,
-            context.name(op),
-        )
-        return [values.dim_shuffle([order.index(d) for d in range(rank)])]
+        tensors = [t.dim_shuffle(order) for t in context.operands(op)]
+        keys = tensors[key.operand]
+        if not key.is_element:
+            keys = self.module.map(context.graph, expression_of(key.program), [keys], [None], context.sequence, name)[0]
+        same = key.operand if key.is_element else -1
+        made = self.module.sort(context.graph, keys, same, tensors, key.largest, context.sequence, name)
+        back = [order.index(d) for d in range(rank)]
+        return [t.dim_shuffle(back) for t in made[: len(op.results)]]
 
     # Elementwise --------------------------------------------------------------------------------------------------
 
@@ -503,8 +503,7 @@ def _combination(op: Op) -> str:
 
 def _check_moved(op: Op, first_index: int, end: int | None = None) -> None:
     """The types of an op that moves slices: the operand's, and those of the positions."""
-    known = ("f32", "f16", "s32", "u32", "pred")
-    if op.operands[0].dtype not in known:
+    if op.operands[0].dtype not in _MOVED:
         raise _Lacks(f"PopLibs has no slices of {op.operands[0].dtype}")
     for position in op.operands[first_index:end]:
         if position.dtype not in ("s32", "u32"):
