@@ -179,7 +179,7 @@ std::vector<AliasedPiece> FindAliases(const std::vector<Piece>& pieces) {
 std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
     const Tensor& tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals,
     std::vector<std::size_t>* aliases) const {
-  const auto shared = ipu_model::UnitStretches(tensor, regions);
+  const auto shared = ipu_model::SharedStretches(tensor, ipu_model::ElementsIn(regions), true);
   const std::vector<Stretch>& stretches = *shared;
   std::vector<Piece> pieces;
   for (const Interval& region : regions) {

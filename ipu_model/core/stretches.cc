@@ -39,16 +39,20 @@ std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps) 
   return result;
 }
 
-std::shared_ptr<const std::vector<Stretch>> UnitStretches(const poplar::Tensor& tensor,
-                                                          poplar::ArrayRef<poplar::Interval> regions) {
+std::shared_ptr<const std::vector<Stretch>> SharedStretches(const poplar::Tensor& tensor,
+                                                            std::size_t elements, bool unit_steps) {
   const StretchCache& cache = tensor.tiling().cache;
-  if (auto known = cache.Get()) return known;
-  auto made = std::make_shared<const std::vector<Stretch>>(StretchesOf(tensor, true));
+  if (auto known = cache.Get(unit_steps)) return known;
+  auto made = std::make_shared<const std::vector<Stretch>>(StretchesOf(tensor, unit_steps));
   constexpr std::size_t kMany = 64;
+  if (made->size() > kMany && elements < tensor.numElements() / 2) cache.Set(unit_steps, made);
+  return made;
+}
+
+std::size_t ElementsIn(poplar::ArrayRef<poplar::Interval> regions) {
   std::size_t elements = 0;
   for (const poplar::Interval& i : regions) elements += i.size();
-  if (made->size() > kMany && elements < tensor.numElements() / 2) cache.Set(made);
-  return made;
+  return elements;
 }
 
 poplar::Tensor TensorOfStretches(const poplar::Tensor& like, const std::vector<Stretch>& stretches) {

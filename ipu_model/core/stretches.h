@@ -68,10 +68,12 @@ void ForEachRow(const poplar::Tensor& tensor, bool unit_steps, F&& f) {
 // In the order of the flattened tensor. Stretches that continue each other are one. With `unit_steps` all
 // steps are 1, so that an element that is apart from the next one is a stretch by itself.
 std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps);
-// The same with unit steps, remembered with the tensor if there are many and only the elements of `regions`
-// are looked at: then the next call, for the regions of another tile, finds them.
-std::shared_ptr<const std::vector<Stretch>> UnitStretches(const poplar::Tensor& tensor,
-                                                          poplar::ArrayRef<poplar::Interval> regions);
+// The same, remembered with the tensor if there are many and only some `elements` of it are looked at: then
+// the next call, for the elements of another tile, finds them.
+std::shared_ptr<const std::vector<Stretch>> SharedStretches(const poplar::Tensor& tensor,
+                                                            std::size_t elements, bool unit_steps);
+// How many elements regions have together.
+std::size_t ElementsIn(poplar::ArrayRef<poplar::Interval> regions);
 // Appends a stretch at the end; joins it with the last one if it continues that.
 void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out);
 // A tensor of one dimension of these stretches, whose `begin` do not count, with the type and graph of

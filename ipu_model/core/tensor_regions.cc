@@ -14,7 +14,9 @@
 
 namespace poplar {
 
+using ipu_model::ElementsIn;
 using ipu_model::GraphImpl;
+using ipu_model::SharedStretches;
 using ipu_model::Stretch;
 using ipu_model::StretchesOf;
 
@@ -31,20 +33,20 @@ std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& int
   result.reserve(intervals.size());
   // Many regions of one dimension are selected at once: a slice takes as long as the tensor has blocks.
   const bool flat = rank() == 1 && dimension == 0;
-  const std::vector<Stretch> stretches = flat ? StretchesOf(*this, false) : std::vector<Stretch>();
+  std::size_t elements = 0;
+  for (const std::vector<Interval>& set : intervals) elements += ElementsIn(set);
+  const auto stretches = flat ? SharedStretches(*this, elements, false) : nullptr;
   for (const std::vector<Interval>& set : intervals) {
     // PopLibs' generated maps slice operands of one element like those of vectors, beyond their end, and only
     // use how many elements the slices have: the slices repeat the element.
     const auto beyond = [this](const Interval& i) { return i.end() > numElements(); };
     if (flat && numElements() == 1 && std::any_of(set.begin(), set.end(), beyond)) {
-      std::size_t elements = 0;
-      for (const Interval& i : set) elements += i.size();
-      result.push_back(broadcast(static_cast<unsigned>(elements), 0));
+      result.push_back(broadcast(static_cast<unsigned>(ElementsIn(set)), 0));
     } else if (flat) {
       for (const Interval& i : set) {
         if (i.end() > numElements() || i.begin() > i.end()) result.push_back(slice(i, 0));  // throws
       }
-      result.push_back(TensorOfStretches(*this, SelectStretches(stretches, set)));
+      result.push_back(TensorOfStretches(*this, SelectStretches(*stretches, set)));
     } else if (set.empty()) {
       result.push_back(slice(0, 0, dimension));
     } else {

@@ -55,6 +55,21 @@ TEST(SlicesOfIntervals) {
   CHECK_THROWS(poplar::poplar_error, t.flatten().slices(Sets{{{20, 25}}}, 0));
 }
 
+TEST(SlicesOfATensorWithManyRegions) {
+  Graph graph = NewGraph();
+  const Tensor variable = graph.addVariable(poplar::INT, {40, 6});
+  // Of every row two elements, in another order, so that steps and unit steps are different stretches.
+  const Tensor t = variable.slice(1, 5, 1).reshape({80, 2}).reverse(0).reshape({40, 4}).transpose().flatten();
+  CHECK(ipu_model::StretchesOf(t, true).size() > ipu_model::StretchesOf(t, false).size());
+  const auto sorted = graph.getSortedContiguousRegions(t, {{3, 9}});
+  for (std::size_t begin = 0; begin + 9 <= t.numElements(); begin += 7) {
+    const auto sets = t.slices(Sets{{{begin, begin + 3}}, {{begin + 5, begin + 9}, {begin, begin + 1}}});
+    CHECK(sets[0] == t.slice(begin, begin + 3));
+    CHECK(sets[1] == concat(t.slice(begin + 5, begin + 9), t.slice(begin, begin + 1)));
+  }
+  CHECK(graph.getSortedContiguousRegions(t, {{3, 9}}) == sorted);
+}
+
 TEST(ShufflesOfSomeDimensions) {
   Graph graph = NewGraph();
   const Tensor t = graph.addVariable(poplar::INT, {2, 3, 4, 5});

@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_CORE_TILING_H_
 #define IPU_MODEL_CORE_TILING_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -20,17 +21,20 @@ class StretchCache {
   StretchCache() = default;
   StretchCache(const StretchCache&) {}
   StretchCache& operator=(const StretchCache&) {
-    stretches_ = nullptr;
+    stretches_ = {};
     return *this;
   }
-  // Null if there are none. Several threads may call both at once.
-  std::shared_ptr<const std::vector<Stretch>> Get() const { return std::atomic_load(&stretches_); }
-  void Set(std::shared_ptr<const std::vector<Stretch>> stretches) const {
-    std::atomic_store(&stretches_, std::move(stretches));
+  // Its stretches, with unit steps or with any. Null if there are none. Several threads may call both at
+  // once.
+  std::shared_ptr<const std::vector<Stretch>> Get(bool unit_steps) const {
+    return std::atomic_load(&stretches_[unit_steps]);
+  }
+  void Set(bool unit_steps, std::shared_ptr<const std::vector<Stretch>> stretches) const {
+    std::atomic_store(&stretches_[unit_steps], std::move(stretches));
   }
 
  private:
-  mutable std::shared_ptr<const std::vector<Stretch>> stretches_;
+  mutable std::array<std::shared_ptr<const std::vector<Stretch>>, 2> stretches_;
 };
 
 // Blocks that fill `space`, an index space. The elements are in its row-major order. There is at least one

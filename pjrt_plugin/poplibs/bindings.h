@@ -40,12 +40,21 @@ struct PlanningCache {
 poplar::Type TypeNamed(const std::string& name);
 poplar::OptionFlags FlagsOf(const Options& options);
 
+// Dimensions of an operand that its indices have, too: (of the operand, of the indices).
+using Batching = std::vector<std::pair<unsigned, unsigned>>;
+
+// The components of the indices of a gather or scatter, each without the dimension of the components or with
+// 1 there: those that it has, then one for each batching dimension, which is constant.
+std::vector<Tensor> ComponentsOf(Graph& graph, const Tensor& indices, std::size_t index_vector_dim,
+                                 std::size_t count, const Batching& batching, const std::string& name);
+
 void BindConvolution(nb::module_& module);
 void BindIndex(nb::module_& module);
 void BindLinearAlgebra(nb::module_& module);
 void BindPooling(nb::module_& module);
 void BindProduct(nb::module_& module);
 void BindReduction(nb::module_& module);
+void BindScatter(nb::module_& module);
 void BindTopK(nb::module_& module);
 
 }  // namespace jax_ipu::poplibs

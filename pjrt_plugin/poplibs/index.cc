@@ -1,12 +1,15 @@
 // Python: slices at positions that are known at run time only, by popops. StableHLO clamps positions into the
 // operand; popops does not, so they are clamped first.
 //
-//   gather(graph, operand, indices, offset_dims, collapsed, index_map, index_vector_dim, wraps, sizes, seq,
-//   name)
+//   gather(graph, operand, indices, offset_dims, collapsed, batching, index_map, index_vector_dim, wraps,
+//   sizes, seq, name)
+//     batching: pairs of a dimension of the operand and one of the indices
 //     wraps: what is added to a negative index of each component; 0: nothing
 //   dynamic_slice(graph, operand, starts, sizes, seq, name) -> Tensor
 //   dynamic_update_slice(graph, operand, update, starts, seq, name)   writes into the operand
 //     indices and starts are s32 or u32; a slice is smaller than its operand
+#include <algorithm>
+#include <numeric>
 #include <popops/DynamicSlice.hpp>
 #include <popops/ElementWise.hpp>
 #include <popops/Expr.hpp>
@@ -34,19 +37,26 @@ Tensor Clamped(Graph& graph, const Tensor& index, std::int64_t wrap, std::size_t
 }
 
 Tensor Gather(Graph& graph, const Tensor& operand, const Tensor& indices, const Shape& offset_dims,
-              const Shape& collapsed, const std::vector<unsigned>& index_map, std::size_t index_vector_dim,
-              const std::vector<std::int64_t>& wraps, const Shape& sizes, Sequence& sequence,
-              const std::string& name) {
-  std::vector<Tensor> components;
-  const bool scalar = index_vector_dim == indices.rank();
+              Shape collapsed, const Batching& batching, std::vector<unsigned> index_map,
+              std::size_t index_vector_dim, const std::vector<std::int64_t>& wraps, const Shape& sizes,
+              Sequence& sequence, const std::string& name) {
+  std::vector<Tensor> components =
+      ComponentsOf(graph, indices, index_vector_dim, index_map.size(), batching, name);
   for (std::size_t c = 0; c < index_map.size(); ++c) {
-    const Tensor component =
-        scalar ? indices : indices.slice(c, c + 1, static_cast<unsigned>(index_vector_dim));
     const std::size_t limit = operand.dim(index_map[c]) - sizes.at(index_map[c]);
-    components.push_back(Clamped(graph, component, c < wraps.size() ? wraps[c] : 0, limit, sequence, name));
+    components[c] = Clamped(graph, components[c], c < wraps.size() ? wraps[c] : 0, limit, sequence, name);
   }
-  const Tensor inside =
-      scalar ? components.at(0) : concat(components, static_cast<unsigned>(index_vector_dim));
+  for (const auto& [dim, of_indices] : batching) {
+    Tensor& numbers = components[index_map.size()];
+    numbers = numbers.reinterpret(poplar::UNSIGNED_INT);
+    index_map.push_back(dim);
+    collapsed.push_back(dim);
+  }
+  std::sort(collapsed.begin(), collapsed.end());
+  if (index_vector_dim == indices.rank()) {
+    for (Tensor& component : components) component = component.expand({index_vector_dim});
+  }
+  const Tensor inside = concat(components, static_cast<unsigned>(index_vector_dim));
   return popops::gather(graph, operand, inside, index_vector_dim, offset_dims, sizes, collapsed, index_map,
                         sequence, name);
 }
@@ -85,6 +95,31 @@ void DynamicUpdateSlice(Graph& graph, const Tensor& operand, const Tensor& updat
 }
 
 }  // namespace
+
+std::vector<Tensor> ComponentsOf(Graph& graph, const Tensor& indices, std::size_t index_vector_dim,
+                                 std::size_t count, const Batching& batching, const std::string& name) {
+  std::vector<Tensor> components;
+  const bool scalar = index_vector_dim == indices.rank();
+  for (std::size_t c = 0; c < count; ++c) {
+    components.push_back(scalar ? indices : indices.slice(c, c + 1, static_cast<unsigned>(index_vector_dim)));
+  }
+  Shape shape = indices.shape();
+  if (!scalar) shape[index_vector_dim] = 1;
+  for (const auto& [of_operand, dim] : batching) {
+    std::vector<unsigned> numbers(shape.at(dim));
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    Tensor component = graph.addConstant(indices.elementType(), {numbers.size()}, numbers.data(), name);
+    graph.setTileMapping(component, 0);
+    Shape ones(shape.size(), 1);
+    ones[dim] = numbers.size();
+    component = component.reshape(ones);
+    for (unsigned d = 0; d < shape.size(); ++d) {
+      if (d != dim) component = component.broadcast(static_cast<unsigned>(shape[d]), d);
+    }
+    components.push_back(component);
+  }
+  return components;
+}
 
 void BindIndex(nb::module_& module) {
   module.def("gather", &Gather);

@@ -83,5 +83,6 @@ NB_MODULE(_poplibs, module) {
   BindPooling(module);
   BindProduct(module);
   BindReduction(module);
+  BindScatter(module);
   BindTopK(module);
 }

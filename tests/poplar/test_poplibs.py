@@ -95,7 +95,7 @@ def layer(x, w, b):
 
 
 # Ops that change no element: zeros keep their signs.
-MOVES = {"gather", "dynamic_slice", "dynamic_update_slice", "sort"}
+MOVES = {"gather", "dynamic_slice", "dynamic_update_slice", "sort", "ipu.sort_with_positions"}
 # Program, arguments, and the ops that must come from PopLibs.
 PROGRAMS = {
     "layer": (layer, (floats(32, 64), floats(64, 48), floats(48)), {"dot_general": 1, "ipu.map": 1, "reduce": 1}),
@@ -231,6 +231,20 @@ PROGRAMS |= {
         (np.array([[5, -3, 2**31 - 1], [0, -(2**31), 5]], np.int32),),
         {"sort": 3},
     ),
+    # Stable, with NaN last and -0 equal to 0.
+    "sorts of keys with values": (
+        lambda x, n, v: (
+            jnp.sort(x),
+            jnp.sort(x.astype(np.float16), descending=True),
+            jnp.argsort(x, axis=0),
+            jnp.argsort(n, descending=True),
+            *lax.sort((x, v, x > 0), dimension=1),
+            *lax.sort((n % 3, v.astype(np.float16), n), dimension=0),
+            jnp.sort(x[0]),
+        ),
+        (RANKED, np.arange(20, dtype=np.int32).reshape(2, 10) * 7 % 11, floats(2, 10)),
+        {"sort": 5, "ipu.sort_with_positions": 2},
+    ),
     "sums of windows": (
         lambda x: (
             lax.reduce_window(x, np.float32(0), lax.add, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"),
@@ -274,6 +288,64 @@ PROGRAMS |= {
         lambda table, rows: jax.grad(lambda table: (table[rows] ** 2).sum())(table),
         (floats(12, 8), np.array([[0, 11, -1], [5, -12, 0]], np.int32)),
         {"gather": 1},
+    ),
+    # Positions outside are left out, negative ones count from the end; rows are updated twice.
+    "updates of rows": (
+        lambda x, rows, updates: [
+            combined
+            for y, u in ((x, updates), *((t.view(n), updates.view(n)) for n in (np.int32, np.uint32) for t in (x,)))
+            for at in (y.at[rows],)
+            for combined in (at.add(u), at.mul(u), at.max(u), at.min(u), y.at[rows[:3]].set(u[:3]))
+        ],
+        (floats(9, 4), np.array([3, -9, 8, 3, 9, -10, 40, 3, 0], np.int32), floats(9, 4)),
+        {"scatter": 15},
+    ),
+    "updates of elements in two dimensions, of columns and parts of rows": (
+        lambda x, rows, columns, updates: (
+            x.at[rows, columns].add(updates[:, 0]),
+            x.at[:, columns].add(updates.T[:5, :7]),
+            x.at[:, rows[:4]].max(updates[:5, :1] * 2),
+            x.astype(np.float16).at[rows, columns].add(updates[:, 1].astype(np.float16)),
+            (x > 0).at[rows, columns[:1]].set(True),
+            x.at[rows.view(np.uint32), columns.view(np.uint32)].multiply(updates[:, 2]),
+            lax.scatter_add(
+                x,
+                rows[:, None],
+                updates[:, :3],
+                lax.ScatterDimensionNumbers((1,), (0,), (0,)),
+                mode=lax.GatherScatterMode.FILL_OR_DROP,
+            ),
+        ),
+        (
+            floats(5, 6),
+            np.array([0, 4, -1, 0, 5, -6, 2**31 - 1], np.int32),
+            np.array([5, 0, -6, 5, 1, 1, -7], np.int32),
+            floats(7, 8),
+        ),
+        {"scatter": 7},
+    ),
+    # The second index of `three` is along a batching dimension of both; positions outside give NaN and are left out.
+    "lookups and updates along an axis": (
+        lambda x, three, columns, updates: (
+            jnp.take_along_axis(x, columns, 1),
+            jnp.take_along_axis(three, columns[:, None, :3], 2),
+            jax.vmap(lambda row, at: row[at])(x, columns.view(np.uint32)[:, 0]),
+            jax.vmap(lambda row, at, u: row.at[at].add(u))(x, columns, updates),
+            jax.vmap(lambda rows, at: rows.at[at].max(0.5), (1, None), 2)(three, columns[0]),
+            jax.grad(lambda x: (jnp.take_along_axis(x, columns, 1) ** 2).sum())(x),
+        ),
+        (floats(5, 6), floats(5, 2, 6), np.array([[5, 0, -1, 5]] * 4 + [[-7, 6, 2, 2]], np.int32), floats(5, 4)),
+        {"gather": 3, "scatter": 3},
+    ),
+    "extremes of rows with NaN and infinities": (
+        lambda x, rows, updates: [
+            f
+            for t in (np.float32, np.float16)
+            for at in (x.astype(t).at[rows],)
+            for f in (at.max(updates.astype(t)), at.min(updates.astype(t)))
+        ],
+        (SPECIAL[:8].reshape(4, 2), np.array([0, 3, 3, 1, 2], np.int32), np.resize(SPECIAL[3:], (5, 2))),
+        {"scatter": 4},
     ),
     "slices at positions of run time": (
         lambda x, i: (
@@ -347,13 +419,13 @@ def test_a_gradient_of_weights_that_does_not_fit_at_once():
 @needs_poplibs
 def test_what_poplibs_lacks_comes_from_the_own_library_with_a_reason():
     def program(n, x):
-        return jnp.sort(x), n.at[n].add(1), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
+        return jnp.sort(x > 0), (x > 0).at[n].max(True), lax.reduce_window(x, -INF, lax.max, (2,), (1,), "VALID")
 
     report = jax_ipu.report(program, WHOLE, SPECIAL, compiler_options={"ipu_poplibs": FOLDER})
     reasons = {row["op"]: row["reason"] for row in report.as_dict()["libraries"] if row["library"] == "hlo"}
-    assert "no sort of f32 in which -0 is 0" in reasons["sort"]
+    assert "popops sorts no pred" in reasons["sort"]
     assert "popnn's maximum of floats has no NaN" in reasons["reduce_window"]
-    assert "does not leave out positions outside" in reasons["scatter"]
+    assert "updates no pred by maximum" in reasons["scatter"]
 
 
 @needs_poplibs

@@ -83,6 +83,8 @@ def build(space: Workspace, test: Test) -> str:
         define = []
         if test.boost:
             define = ["-DTEST_WITH_TARGET" if needs_device(test) else "-DTEST_WITHOUT_TARGET"]
+        # Graphcore's headers of Poplar include some of this library, which tests use.
+        define += ["-include", "gccs/Algorithm.hpp"]
         to = binary.parent / f"{binary.name}.{source.stem}.o"
         done = compile_object([*compiler(), "-O0", *space.flags(source), *define, str(source)], to)
         if done.returncode != 0:

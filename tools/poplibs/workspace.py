@@ -193,12 +193,15 @@ def compiler() -> list[str]:
 
 
 def compile_object(command: list[str], to: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Compiles to an object, unless one is there that is newer than all files that it was compiled from."""
+    """Compiles to an object, unless one is there that is newer than all files that it was compiled from.
+
+    The source is the last part of the command; the object of a source elsewhere, as of another checkout, is not it.
+    """
     rule = to.with_suffix(".d")
     if to.exists() and rule.exists():
         files = rule.read_text().replace("\\\n", " ").split()[1:]
         time = to.stat().st_mtime
-        if all(os.path.exists(file) and os.stat(file).st_mtime < time for file in files):
+        if command[-1] in files and all(os.path.exists(file) and os.stat(file).st_mtime < time for file in files):
             return subprocess.CompletedProcess([], 0, "", "")
     to.parent.mkdir(parents=True, exist_ok=True)
     done = run([*command, "-MD", "-MF", str(rule), "-c", "-o", str(to)])

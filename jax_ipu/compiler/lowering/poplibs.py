@@ -20,6 +20,7 @@ from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.location import operation_path
 from jax_ipu.compiler.lowering import convolution, index, product, table, window
 from jax_ipu.compiler.lowering.context import Context, Creator, Lowering, broadcast, expression_of
+from jax_ipu.compiler.lowering.sort_keys import single_key
 from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.shapes import ConvShape, DotShape
 from jax_ipu.compiler.types import num_elements, pack_scalar
@@ -41,6 +42,7 @@ _REDUCTIONS = {
     "maximum": ("f32", "f16", "s32", "u32"),
     "minimum": ("f32", "f16", "s32", "u32"),
 }
+_MOVED = ("f32", "f16", "s32", "u32", "pred")  # by gathers and slices
 _LOGICAL = {"and": "and", "multiply": "and", "minimum": "and", "or": "or", "add": "or", "maximum": "or"}
 
 
@@ -74,6 +76,7 @@ class PopLibs:
             "gather": self._gather,
             "iota": self._iota,
             "ipu.map": self._map,
+            "ipu.sort_with_positions": self._sort,
             "reduce": self._reduce,
             "reduce_window": self._reduce_window,
             "scatter": self._scatter,
@@ -216,29 +219,26 @@ class PopLibs:
         return [values, places]
 
     def _sort(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        if len(op.results) != 1:
-            raise _Lacks("popops' sort of keys with values is not stable")
-        dtype = op.operands[0].dtype
-        if dtype not in ("s32", "u32"):
-            raise _Lacks(f"PopLibs has no sort of {dtype} in which -0 is 0 and NaN is last")
-        program = region_program(op.regions[0], op)
-        name, *_, first, second, _, _ = program.code[0] if len(program.code) == 1 else ("", 0, 0, 0, 0)
-        if name not in ("lt", "le", "gt", "ge") or {first, second} != {0, 1}:
-            raise _Lacks("popops sorts by the order of numbers")
-        (tensor,) = context.operands(op)
-        rank = len(op.result.shape)
+        key = single_key(region_program(op.regions[0], op))
+        if key is None:
+            raise _Lacks("popops sorts by one key, in the order of numbers")
+        if key.program.inputs[0] not in ("f32", "f16", "s32", "u32"):
+            raise _Lacks(f"popops sorts no {key.program.inputs[0]}")
+        for operand in op.operands:
+            if operand.dtype not in _MOVED:
+                raise _Lacks(f"PopLibs moves no {operand.dtype}")
+        name = context.name(op)
+        rank = len(op.results[0].shape)
         dim = op.attrs.get("dimension", -1) % rank
         order = [*(d for d in range(rank) if d != dim), dim]
-        largest = name.startswith("g") == (first == 0)
-        values, _ = self.module.top_k(
-            context.graph,
-            tensor.dim_shuffle(order),
-            op.result.shape[dim],
-            largest,
-            context.sequence,
-            context.name(op),
-        )
-        return [values.dim_shuffle([order.index(d) for d in range(rank)])]
+        tensors = [t.dim_shuffle(order) for t in context.operands(op)]
+        keys = tensors[key.operand]
+        if not key.is_element:
+            keys = self.module.map(context.graph, expression_of(key.program), [keys], [None], context.sequence, name)[0]
+        same = key.operand if key.is_element else -1
+        made = self.module.sort(context.graph, keys, same, tensors, key.largest, context.sequence, name)
+        back = [order.index(d) for d in range(rank)]
+        return [t.dim_shuffle(back) for t in made[: len(op.results)]]
 
     # Elementwise --------------------------------------------------------------------------------------------------
 
@@ -345,8 +345,6 @@ class PopLibs:
     def _gather(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         _check_moved(op, 1)
         numbers = op.attrs["dimension_numbers"]
-        if numbers["operand_batching_dims"]:
-            raise _Lacks("popops::gather has no batching dimensions")
         operand, indices = context.operands(op)
         return [
             self.module.gather(
@@ -355,6 +353,7 @@ class PopLibs:
                 indices,
                 numbers["offset_dims"],
                 numbers["collapsed_slice_dims"],
+                _batching(numbers["operand_batching_dims"], numbers["start_indices_batching_dims"]),
                 numbers["start_index_map"],
                 numbers["index_vector_dim"],
                 op.attrs.get("index_wraps", ()),
@@ -384,7 +383,37 @@ class PopLibs:
         return [target]
 
     def _scatter(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        raise _Lacks("popops::scatter does not leave out positions outside of the operand")
+        if len(op.results) != 1:
+            raise _Lacks("popops updates one tensor")
+        operand, indices, updates = op.operands
+        _check_moved(op, 1, 2)
+        numbers = op.attrs["scatter_dimension_numbers"]
+        inserted, batching = numbers["inserted_window_dims"], numbers["input_batching_dims"]
+        windows = iter(numbers["update_window_dims"])
+        window = [1 if d in (*inserted, *batching) else updates.shape[next(windows)] for d in range(len(operand.shape))]
+        moving = numbers["scattered_dims_to_operand_dims"]
+        if not moving or any(window[d] != 1 for d in moving):
+            raise _Lacks("popops updates slices of one element along the dimensions of their positions")
+        operation = _combination(op)
+        if operation and operand.dtype == "pred":
+            raise _Lacks(f"popops updates no pred by {operation}")
+        target = index.writeable(context, op, operand)
+        self.module.scatter(
+            context.graph,
+            target,
+            context.tensor(indices),
+            context.tensor(updates),
+            numbers["update_window_dims"],
+            inserted,
+            _batching(batching, numbers["scatter_indices_batching_dims"]),
+            moving,
+            numbers["index_vector_dim"],
+            op.attrs.get("index_wraps", ()),
+            operation,
+            context.sequence,
+            context.name(op),
+        )
+        return [target]
 
 
 class _Lacks(Exception):
@@ -455,12 +484,28 @@ def _window(op: Op, shape: ConvShape) -> tuple[object, ...]:
     return shape.window[:-1]
 
 
-def _check_moved(op: Op, first_index: int) -> None:
+def _batching(operand_dims: Sequence[int], indices_dims: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(operand_dims, indices_dims, strict=True))
+
+
+def _combination(op: Op) -> str:
+    """How a scatter combines an element with its update: "" if the update replaces it."""
+    program = region_program(op.regions[0], op)
+    if not program.code and program.outputs == [1]:
+        return ""
+    name, operands = "several operations", set()
+    if len(program.code) == 1:
+        name, operands = program.code[0][0], set(program.code[0][3:5])
+    if name not in ("add", "multiply", "maximum", "minimum") or operands != {0, 1}:
+        raise _Lacks(f"popops updates no slices by {name}")
+    return name
+
+
+def _check_moved(op: Op, first_index: int, end: int | None = None) -> None:
     """The types of an op that moves slices: the operand's, and those of the positions."""
-    known = ("f32", "f16", "s32", "u32", "pred")
-    if op.operands[0].dtype not in known:
+    if op.operands[0].dtype not in _MOVED:
         raise _Lacks(f"PopLibs has no slices of {op.operands[0].dtype}")
-    for position in op.operands[first_index:]:
+    for position in op.operands[first_index:end]:
         if position.dtype not in ("s32", "u32"):
             raise _Lacks(f"popops takes positions of s32 and u32, not {position.dtype}")
 

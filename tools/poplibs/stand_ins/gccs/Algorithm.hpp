@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <poplar/ArrayRef.hpp>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 namespace gccs {
 
@@ -39,12 +39,13 @@ constexpr unsigned ceilLog2(A a) {
   while ((std::size_t{1} << n) < static_cast<std::size_t>(a)) ++n;
   return n;
 }
-// `total` in `parts` parts that differ by at most 1.
+// How many of `parts` parts of `total`, which differ by at most 1, are the larger ones, and how many the
+// others.
 template <typename A, typename B>
-std::vector<A> balancedPartition(A total, B parts) {
-  std::vector<A> result(parts, total / parts);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(total % parts); ++i) ++result[i];
-  return result;
+constexpr auto balancedPartition(A total, B parts) {
+  using T = std::common_type_t<A, B>;
+  const T larger = static_cast<T>(total) % static_cast<T>(parts);
+  return std::pair<T, T>(larger, static_cast<T>(parts) - larger);
 }
 template <typename A>
 constexpr A nthTriangular(A n) {

@@ -1,6 +1,5 @@
 // Branch and bound over the free variables, with propagation of ranges.
 #include <algorithm>
-#include <deque>
 #include <gccs/popsolver/Model.hpp>
 #include <numeric>
 
@@ -9,6 +8,7 @@ namespace popsolver {
 
 namespace {
 
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t Multiplied(std::uint64_t a, std::uint64_t b) {
@@ -122,7 +122,7 @@ struct Model::Search {
       watchers[m.constraints_[c].result].push_back(c);
     }
     for (auto& list : watchers) list.erase(std::unique(list.begin(), list.end()), list.end());
-    queued.assign(m.constraints_.size(), false);
+    queued.assign(m.constraints_.size() / 64 + 1, 0);
     // Groups in an order that respects the priorities.
     std::vector<std::size_t> rank(m.num_groups_, 0);
     for (std::size_t round = 0; round < m.num_groups_; ++round) {
@@ -132,7 +132,10 @@ struct Model::Search {
     std::sort(order.begin(), order.end());
   }
 
-  bool Narrow(std::size_t v, std::uint64_t min, std::uint64_t max) {
+  void Enqueue(std::size_t c) { queued[c / 64] |= std::uint64_t{1} << (c % 64); }
+
+  // `from` is a constraint that needs not be looked at again for it.
+  bool Narrow(std::size_t v, std::uint64_t min, std::uint64_t max, std::size_t from = kNone) {
     Domain& domain = d[v];
     const std::uint64_t low = std::max(domain.min, min), high = std::min(domain.max, max);
     if (low > high) return false;
@@ -140,14 +143,13 @@ struct Model::Search {
     trail.emplace_back(v, domain);
     domain = {low, high};
     for (const std::size_t c : watchers[v]) {
-      if (queued[c]) continue;
-      queued[c] = true;
-      queue.push_back(c);
+      if (c != from) Enqueue(c);
     }
     return true;
   }
 
-  bool Apply(const Constraint& c) {
+  bool Apply(std::size_t number) {
+    const Constraint& c = model.constraints_[number];
     const std::size_t r = c.result;
     const auto arg = [&](std::size_t i) -> const Domain& { return d[c.args[i]]; };
     if (c.kind == Kind::kCall) {
@@ -158,7 +160,7 @@ struct Model::Search {
       }
       ++evaluated.call;
       std::uint64_t value = 0;
-      return c.function(values, &value) && Narrow(r, value, value);
+      return c.function(values, &value) && Narrow(r, value, value, number);
     }
     ++evaluated.other;
     switch (c.kind) {
@@ -168,7 +170,7 @@ struct Model::Search {
           low = Multiplied(low, d[a].min);
           high = Multiplied(high, d[a].max);
         }
-        if (!Narrow(r, low, high)) return false;
+        if (!Narrow(r, low, high, number)) return false;
         for (std::size_t i = 0; i < c.args.size(); ++i) {
           std::uint64_t others = 1, most = 1;
           for (std::size_t k = 0; k < c.args.size(); ++k) {
@@ -188,7 +190,7 @@ struct Model::Search {
           low = Added(low, d[a].min);
           high = Added(high, d[a].max);
         }
-        if (!Narrow(r, low, high)) return false;
+        if (!Narrow(r, low, high, number)) return false;
         if (d[r].max == kMax) return true;
         for (std::size_t i = 0; i < c.args.size(); ++i) {
           const std::uint64_t others = low - arg(i).min;
@@ -203,7 +205,7 @@ struct Model::Search {
           low = std::max(low, d[a].min);
           high = std::max(high, d[a].max);
         }
-        if (!Narrow(r, low, high)) return false;
+        if (!Narrow(r, low, high, number)) return false;
         for (const std::size_t a : c.args) {
           if (!Narrow(a, 0, d[r].max)) return false;
         }
@@ -215,7 +217,7 @@ struct Model::Search {
           low = std::min(low, d[a].min);
           high = std::min(high, d[a].max);
         }
-        if (!Narrow(r, low, high)) return false;
+        if (!Narrow(r, low, high, number)) return false;
         for (const std::size_t a : c.args) {
           if (!Narrow(a, d[r].min, kMax)) return false;
         }
@@ -225,7 +227,8 @@ struct Model::Search {
         // Differences are not negative.
         if (!Narrow(c.args[0], Added(arg(1).min, d[r].min), Added(arg(1).max, d[r].max))) return false;
         if (!Narrow(c.args[1], 0, arg(0).max - std::min(arg(0).max, d[r].min))) return false;
-        return Narrow(r, arg(0).min > arg(1).max ? arg(0).min - arg(1).max : 0, arg(0).max - arg(1).min);
+        return Narrow(r, arg(0).min > arg(1).max ? arg(0).min - arg(1).max : 0, arg(0).max - arg(1).min,
+                      number);
       case Kind::kCeilDiv:
       case Kind::kFloorDiv: {
         if (!Narrow(c.args[1], 1, kMax)) return false;
@@ -233,7 +236,7 @@ struct Model::Search {
         const auto divide = [ceil](std::uint64_t a, std::uint64_t b) {
           return ceil ? CeilDivided(a, b) : a / b;
         };
-        if (!Narrow(r, divide(arg(0).min, arg(1).max), divide(arg(0).max, arg(1).min))) return false;
+        if (!Narrow(r, divide(arg(0).min, arg(1).max), divide(arg(0).max, arg(1).min), number)) return false;
         if (d[r].max == kMax) return true;
         const std::uint64_t most =
             ceil ? Multiplied(d[r].max, arg(1).max) : Multiplied(Added(d[r].max, 1), arg(1).max);
@@ -286,14 +289,21 @@ struct Model::Search {
     }
   }
 
+  // Looks at constraints in the order in which they were made, over and over: a result is then narrowed after
+  // all that it is made of, not once for each.
   bool Propagate() {
-    while (!queue.empty()) {
-      const std::size_t c = queue.front();
-      queue.pop_front();
-      queued[c] = false;
-      if (!Apply(model.constraints_[c])) {
-        Clear();
-        return false;
+    for (bool any = true; any;) {
+      any = false;
+      for (std::size_t word = 0; word < queued.size(); ++word) {
+        while (queued[word] != 0) {
+          any = true;
+          const std::size_t c = word * 64 + static_cast<std::size_t>(__builtin_ctzll(queued[word]));
+          queued[word] &= queued[word] - 1;
+          if (!Apply(c)) {
+            Clear();
+            return false;
+          }
+        }
       }
     }
     return true;
@@ -360,16 +370,12 @@ struct Model::Search {
     }
   }
 
-  void Clear() {
-    for (const std::size_t c : queue) queued[c] = false;
-    queue.clear();
-  }
+  void Clear() { std::fill(queued.begin(), queued.end(), 0); }
 
   const Model& model;
   const std::vector<Variable>& objectives;
   std::vector<std::vector<std::size_t>> watchers;
-  std::vector<bool> queued;
-  std::deque<std::size_t> queue;
+  std::vector<std::uint64_t> queued;                       // a bit for each constraint
   std::vector<Domain> d;                                   // of the variables
   std::vector<std::pair<std::size_t, Domain>> trail;       // what was narrowed, and from what
   std::vector<std::pair<std::size_t, std::size_t>> order;  // (rank of its group, decision)
@@ -381,10 +387,7 @@ struct Model::Search {
 
 Solution Model::minimize(const std::vector<Variable>& objectives) {
   Search search(*this, objectives);
-  for (std::size_t c = 0; c < constraints_.size(); ++c) {
-    search.queued[c] = true;
-    search.queue.push_back(c);
-  }
+  for (std::size_t c = 0; c < constraints_.size(); ++c) search.Enqueue(c);
   search.d = domains_;
   search.Solve();
   if (search.found) return Solution(std::move(search.best), search.evaluated);
