@@ -11,6 +11,8 @@ the tensors are read once. The later group and the slices that it reads move up 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jax_ipu.compiler.expression import COST, ScalarBuilder, emit_ops, is_elementwise, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.types import Shape, num_elements
@@ -92,41 +94,52 @@ def run_block(block: Block, join: bool = False) -> None:
 
 
 def _join_readers(groups: list[_Group], group_of: dict[Op, _Group], positions: dict[Op, int]) -> dict[Op, int]:
-    """Merges groups that read components of the same tensors; returns the views that move, and where to."""
+    """Merges groups that read components of the same tensors.
+
+    Returns:
+        the views that move up, each after those that it shows, and the positions that they move to.
+    """
     moved: dict[Op, int] = {}
     readers: dict[tuple[Shape, Value], _Group] = {}  # the last group of a shape that reads components of a tensor
 
     def position_of(value: Value) -> int:
-        return moved.get(value.op, -1) if value.op in moved else _position_of(value, group_of, positions)
+        if value.op in moved:
+            return moved[value.op]
+        return _position_of(value, group_of, positions)
 
     for group in sorted(groups, key=lambda group: group.position):
-        made = {member.results[0] for member in group.members}
-        views = {value: _views(value, positions) for value in group.inputs - made}
-        parts = {chain[-1].operands[0] for chain in views.values() if any(map(_is_component, chain))}
         if num_elements(group.shape) == 1:
             continue
-        recomputed = any(member.attrs.get("recomputed") for member in group.members)
-        for source in parts:
-            first = readers.get((group.shape, source))
-            if first is None or recomputed or not _fits(first, group.inputs, group.members, 0):
-                continue
-            late = [value for value in views if position_of(value) >= first.position]
-            if any(not views[v] or position_of(views[v][-1].operands[0]) >= first.position for v in late):
-                continue
-            for value in late:
-                for op in reversed(views[value]):
-                    if position_of(op.result) >= first.position:
-                        moved[op] = first.position
-            first.members.extend(group.members)
-            first.inputs |= group.inputs
-            for member in group.members:
-                group_of[member] = first
-            group.members = []
-            break
-        else:
-            for source in parts:
-                readers[group.shape, source] = group
+        made = {member.results[0] for member in group.members}
+        read = dict.fromkeys(o for m in group.members for o in m.operands if o in group.inputs and o not in made)
+        views = {value: _views(value, positions) for value in read}
+        sources = dict.fromkeys(
+            chain[-1].operands[0] for chain in views.values() if any(_is_component(view) for view in chain)
+        )
+        first = None
+        if not any(member.attrs.get("recomputed") for member in group.members):
+            candidates = (readers.get((group.shape, source)) for source in sources)
+            first = next((c for c in candidates if c is not None and _can_join(group, c, views, position_of)), None)
+        if first is None:
+            readers.update({(group.shape, source): group for source in sources})
+            continue
+        for chain in views.values():
+            for view in reversed(chain):
+                if position_of(view.result) >= first.position:
+                    moved.pop(view, None)  # what is moved again comes after what it shows
+                    moved[view] = first.position
+        first.members.extend(group.members)
+        first.inputs |= group.inputs
+        for member in group.members:
+            group_of[member] = first
+        group.members = []
     return moved
+
+
+def _can_join(group: _Group, first: _Group, views: dict[Value, list[Op]], position_of: Callable[[Value], int]) -> bool:
+    """Whether all that the group reads can exist where the first one is."""
+    sources = (chain[-1].operands[0] if chain else value for value, chain in views.items())
+    return _fits(first, group.inputs, group.members, 0) and all(position_of(s) < first.position for s in sources)
 
 
 def _is_component(op: Op) -> bool:
