@@ -13,6 +13,7 @@ import pytest
 SIZE = 200_000
 INF, NAN = np.float32(np.inf), np.float32(np.nan)
 SPECIAL = np.array([0.0, -0.0, 1, -1, INF, -INF, NAN, 3e38, -3e38, 1e-30, 2.5, -2.5], np.float32)
+DENORMALS = np.array([0.0, -0.0, 1e-40, -1e-40, 2e-40, -3e-40, 1, -1, 2e-38, NAN], np.float32)
 EDGES = np.array([0, 1, -1, 2, 7, -7, 2**31 - 1, -(2**31)], np.int32)
 
 
@@ -34,6 +35,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], np.ndarray[Any, Any]]] = {
     "hypot": (jnp.hypot, SPECIAL),
     "chain": (chain, SPECIAL),
     "select": (choice, SPECIAL[:4]),
+    "order of predicates": (lambda x, y: jnp.stack([(x < p) > (y < p) for p in (0, 1, 2)]).argmax(0), SPECIAL),
+    "choices of denormals": (
+        lambda x, y: (jnp.maximum(x, y), jnp.minimum(x, y), jnp.clip(x, -y, y), jnp.sign(x - 0 * y)),
+        DENORMALS,
+    ),
     "floor modulo": (jnp.mod, SPECIAL),
     "floor modulo of integers": (jnp.mod, EDGES),
     "floor division of integers": (jnp.floor_divide, EDGES),

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "check.h"
 #include "hlo/ScalarOps.hpp"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/host/host_limits.h"
 #include "kernels/vector/convert.h"
 #include "testing/test_instructions.h"
 
@@ -41,12 +45,14 @@ class Inputs {
   explicit Inputs(std::mt19937* random) : random_(*random) {
     const auto dense = static_cast<std::size_t>(kRows * kColumns);
     const float inf = std::numeric_limits<float>::infinity();
-    const float special[] = {0.0f, -0.0f, inf, -inf, std::nanf(""), 1e-30f, 0.49999997f, 3e9f, -3e9f};
+    const float special[] = {0.0f,        -0.0f, inf,   -inf,   std::nanf(""), 1e-30f,
+                             0.49999997f, 3e9f,  -3e9f, 1e-40f, -2e-40f};
     std::normal_distribution<float> normal;
     floats_.resize(2 * dense);
     integers_.resize(dense);
     predicates_.resize(dense);
-    for (float& x : floats_) x = random_() % 8 == 0 ? special[random_() % 9] : 3 * normal(random_);
+    for (float& x : floats_)
+      x = random_() % 8 == 0 ? special[random_() % std::size(special)] : 3 * normal(random_);
     for (std::int32_t& x : integers_)
       x = static_cast<std::int32_t>(random_() % 3 == 0 ? random_() : random_() % 40) - 5;
     for (std::uint8_t& x : predicates_) x = random_() % 2;
@@ -135,12 +141,6 @@ Expression RandomProgram(std::mt19937& random, int operations) {
   return e;
 }
 
-// Denormals are zero, and may be kept or not.
-std::uint32_t Bits(float x) {
-  const std::uint32_t bits = BitsOf(x);
-  return (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits;
-}
-
 // Runs a new kernel on each row, which is too little work for code.
 void RunRows(HostContext& context, const Expression& e, std::vector<HostTensor> in,
              std::vector<HostTensor> out) {
@@ -188,7 +188,7 @@ TEST(RandomProgramsGiveTheSameBits) {
         float a = 0, b = 0;
         std::memcpy(&a, &got[o][i], sizeof(a));
         std::memcpy(&b, &expected[o][i], sizeof(b));
-        same = same && (Bits(a) == Bits(b) || (std::isnan(a) && std::isnan(b)));
+        same = same && (BitsOf(a) == BitsOf(b) || (std::isnan(a) && std::isnan(b)));
       }
       CHECK(same);
     }
@@ -236,12 +236,117 @@ TEST(BoundProgramsGiveTheSameBits) {
         std::memcpy(&b, &values[2 * o + 1][i], sizeof(b));
         const bool is_float = e.TypeOf(e.outputs[o]) == DType::kF32;
         same = same && (values[2 * o][i] == values[2 * o + 1][i] ||
-                        (is_float && (Bits(a) == Bits(b) || (std::isnan(a) && std::isnan(b)))));
+                        (is_float && (BitsOf(a) == BitsOf(b) || (std::isnan(a) && std::isnan(b)))));
       }
       CHECK(same);
     }
   }
   CHECK(bound_programs > 0);
+}
+
+// Every operation that has code, on every combination of special values.
+struct Case {
+  ScalarOp op;
+  DType type, result;
+  int predicates = 0;  // of the operands, the first
+};
+std::vector<Case> Cases() {
+  using O = ScalarOp;
+  std::vector<Case> cases;
+  const auto add = [&cases](DType type, DType result, std::initializer_list<O> ops) {
+    for (const O op : ops) cases.push_back({op, type, result, op == O::kSelect ? 1 : 0});
+  };
+  for (const DType type : {DType::kF32, DType::kS32, DType::kU32}) {
+    add(type, type, {O::kAdd, O::kSubtract, O::kMultiply, O::kMaximum, O::kMinimum, O::kClamp, O::kSelect});
+    add(type, type, {O::kSquare, O::kNegate});
+    add(type, DType::kPred, {O::kEq, O::kNe, O::kLt, O::kLe, O::kGt, O::kGe, O::kConvert});
+    if (type == DType::kF32) continue;
+    add(type, type, {O::kAnd, O::kOr, O::kXor, O::kNot, O::kShiftLeft, O::kShiftRightLogical});
+    add(type, type, {O::kShiftRightArithmetic});
+  }
+  add(DType::kF32, DType::kF32, {O::kAbs, O::kSign, O::kSqrt, O::kRsqrt, O::kInverse, O::kDivide});
+  add(DType::kF32, DType::kF32, {O::kFloor, O::kCeil, O::kTrunc, O::kRoundNearestEven, O::kFma});
+  add(DType::kF32, DType::kPred, {O::kIsFinite});
+  add(DType::kF32, DType::kS32, {O::kConvert});
+  add(DType::kS32, DType::kF32, {O::kConvert});
+  add(DType::kS32, DType::kS32, {O::kAbs, O::kSign});
+  add(DType::kPred, DType::kPred, {O::kAnd, O::kOr, O::kXor, O::kNot, O::kSelect, O::kEq, O::kNe});
+  add(DType::kPred, DType::kPred, {O::kLt, O::kLe, O::kGt, O::kGe});
+  add(DType::kPred, DType::kF32, {O::kConvert});
+  add(DType::kPred, DType::kS32, {O::kConvert});
+  return cases;
+}
+
+// Operand `k` of element `i`: together the elements have all combinations of three values.
+template <typename T>
+T Combined(const std::vector<T>& values, std::size_t i, int k) {
+  for (; k > 0; --k) i /= values.size();
+  return values[i % values.size()];
+}
+std::uint32_t SpecialBits(DType type, std::size_t i, int k) {
+  static const float inf = std::numeric_limits<float>::infinity();
+  static const std::vector<float> floats = {0.0f,   -0.0f,  inf,   -inf, std::nanf(""), 1e-40f, -1e-40f,
+                                            2e-40f, 1e-38f, -0.5f, 1.5f, 3e9f,          -3e38f};
+  static const std::vector<std::uint32_t> integers = {0,  1,  2,          31,         32,
+                                                      33, 40, 0x7fffffff, 0x80000000, 0xfffffffe};
+  return type == DType::kF32 ? BitsOf(Combined(floats, i, k)) : Combined(integers, i, k);
+}
+
+TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
+  Scratch scratch;
+  HostContext context{ThreadPool::Global(), scratch};
+  const FlushDenormals flush;
+  constexpr auto kElements = static_cast<std::size_t>(kRows * kColumns);
+  for (const Case& c : Cases()) {
+    const int operands = OperandsOf(c.op);
+    Expression e;
+    std::vector<std::vector<std::uint32_t>> values;
+    std::vector<HostTensor> in;
+    for (int k = 0; k < operands; ++k) {
+      e.inputs.push_back(k < c.predicates ? DType::kPred : c.type);
+      std::vector<std::uint32_t>& of = values.emplace_back(kElements);
+      auto* bytes = reinterpret_cast<std::uint8_t*>(of.data());
+      for (std::size_t i = 0; i < kElements; ++i) {
+        if (e.inputs.back() == DType::kPred) {
+          bytes[i] = Combined<std::uint8_t>({0, 1}, i, k);
+        } else {
+          of[i] = SpecialBits(c.type, i, k);
+        }
+      }
+      in.push_back(Matrix(of.data(), e.inputs.back(), kColumns, 1));
+    }
+    const auto result = static_cast<std::uint16_t>(operands);
+    e.code = {Op(c.op, c.type, c.result, 0, 1, 2),
+              Op(c.result == DType::kF32 ? ScalarOp::kNegate : ScalarOp::kNot, c.result, c.result, result)};
+    e.outputs = {result, static_cast<std::uint16_t>(result + 1)};
+    std::vector<std::vector<std::uint32_t>> got(2, std::vector<std::uint32_t>(kElements)), expected = got;
+    std::vector<HostTensor> got_tensors, expected_tensors;
+    for (std::size_t o = 0; o < 2; ++o) {
+      got_tensors.push_back(Matrix(got[o].data(), c.result, kColumns, 1));
+      expected_tensors.push_back(Matrix(expected[o].data(), c.result, kColumns, 1));
+    }
+    const MicroProgram program = Lower(e);
+    const Arrangement arrangement = Arrange(program, in.data(), got_tensors.data(), kShortRows, scratch);
+    CHECK(BlockCodeCache().Make(arrangement) != nullptr || !FinalHostLimits().machine_code);
+
+    RunRows(context, e, in, expected_tensors);
+    const ElementwiseKernel kernel(e);
+    for (int run = 0; run < kRuns; ++run) kernel.Run(context, in, got_tensors);
+    for (std::size_t o = 0; o < 2; ++o) {
+      std::size_t different = 0, at = 0;
+      for (std::size_t i = 0; i < kElements; ++i) {
+        // Of two NaN, either may be the result.
+        int nans = 0;
+        for (int k = c.predicates; c.type == DType::kF32 && k < operands; ++k)
+          nans += std::isnan(FloatOf(values[static_cast<std::size_t>(k)][i])) ? 1 : 0;
+        if (got[o][i] == expected[o][i] || (nans > 1 && std::isnan(FloatOf(got[o][i])))) continue;
+        ++different;
+        at = i;
+      }
+      if (different > 0) std::fprintf(stderr, "operation %d at %zu\n", static_cast<int>(c.op), at);
+      CHECK_EQ(different, 0u);
+    }
+  }
 }
 
 // A chain of choices, as JAX spells hypot, is one run of code.

@@ -46,6 +46,27 @@ void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dens
   }
 }
 
+// Copies rows that lie a constant stride apart in memory.
+template <typename T, bool kGather>
+void CopyRows(unsigned char* memory, std::int64_t row_stride, std::int64_t stride, std::int64_t rows,
+              std::int64_t length, T* dense) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  if (stride == kSize && row_stride == length * kSize)
+    return CopyRow<T, kGather>(memory, stride, rows * length, dense);
+  if constexpr (kGather) {
+    if (stride == 0)  // each element several times
+      return FindLineCopies(sizeof(T)).repeated(memory, row_stride / kSize, dense, rows, length);
+    if (row_stride == 0) {  // one row several times: what is there is copied behind itself
+      if (rows > 0) CopyRow<T, true>(memory, stride, length, dense);
+      for (std::int64_t done = 1; done < rows; done *= 2)
+        std::copy_n(dense, std::min(done, rows - done) * length, dense + done * length);
+      return;
+    }
+  }
+  for (std::int64_t r = 0; r < rows; ++r)
+    CopyRow<T, kGather>(memory + r * row_stride, stride, length, dense + r * length);
+}
+
 // Copies a block column by column. Columns are contiguous in memory, or nearly so.
 template <typename T, bool kGather>
 void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t column_stride,
@@ -108,16 +129,22 @@ void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, 
       CopyRow<T, kGather>(memory + r * row_stride, stride, block.length, dense + r * block.length);
     return;
   }
-  // Increment the row index like a mixed-radix counter.
+  if (inner == 0) return CopyRow<T, kGather>(memory, stride, block.length, dense);
+  // Rows along the next dimension together; increment the index of the others like a mixed-radix counter.
   std::int64_t index[kMaxRank] = {};
   std::int64_t rest = block.row;
   for (int d = inner - 1; d >= 0; --d) {
     index[d] = rest % layout.extents[d];
     rest /= layout.extents[d];
   }
-  for (std::int64_t r = 0; r < block.rows; ++r) {
-    CopyRow<T, kGather>(memory, stride, block.length, dense + r * block.length);
-    for (int d = inner - 1; d >= 0; --d) {
+  const int next = inner - 1;
+  for (std::int64_t r = 0; r < block.rows;) {
+    const std::int64_t rows = std::min(layout.extents[next] - index[next], block.rows - r);
+    CopyRows<T, kGather>(memory, walk.strides[next], stride, rows, block.length, dense + r * block.length);
+    r += rows;
+    memory -= walk.strides[next] * index[next];
+    index[next] = 0;
+    for (int d = next - 1; d >= 0; --d) {
       memory += walk.strides[d];
       if (++index[d] < layout.extents[d]) break;
       memory -= walk.strides[d] * layout.extents[d];

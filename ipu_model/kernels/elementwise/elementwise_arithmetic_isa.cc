@@ -65,11 +65,18 @@ struct Abs {
     }
   }
 };
+// A denormal as zero, which the processor makes of it in sums and products, but not where a value is chosen.
+static inline float Flushed(float a) {
+  return (BitsOf(a) & 0x7f800000u) != 0 ? a : FloatOf(BitsOf(a) & 0x80000000u);
+}
+static inline double Flushed(double a) {
+  return (BitsOf(a) & 0x7ff0000000000000u) != 0 ? a : DoubleOf(BitsOf(a) & 0x8000000000000000u);
+}
 struct Sign {
   template <typename T>
   static T Apply(T a) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a > 0 ? T{1} : a < 0 ? T{-1} : a;  // keeps -0 and NaN
+      return a > 0 ? T{1} : a < 0 ? T{-1} : Flushed(a);  // keeps -0 and NaN
     } else {
       return static_cast<T>((a > 0 ? 1 : 0) - (std::is_signed_v<T> && a < 0 ? 1 : 0));
     }
@@ -101,11 +108,11 @@ struct Maximum {
     if constexpr (std::is_same_v<T, float>) {
       const float larger = a > b ? a : b;
       const float ordered = a == b ? FloatOf(BitsOf(a) & BitsOf(b)) : larger;
-      return a != a ? a : ordered;
+      return a != a ? a : Flushed(ordered);
     } else if constexpr (std::is_same_v<T, double>) {
       const double larger = a > b ? a : b;
       const double ordered = a == b ? DoubleOf(BitsOf(a) & BitsOf(b)) : larger;
-      return a != a ? a : ordered;
+      return a != a ? a : Flushed(ordered);
     } else {
       return a > b ? a : b;
     }
@@ -117,11 +124,11 @@ struct Minimum {
     if constexpr (std::is_same_v<T, float>) {
       const float smaller = a < b ? a : b;
       const float ordered = a == b ? FloatOf(BitsOf(a) | BitsOf(b)) : smaller;
-      return a != a ? a : ordered;
+      return a != a ? a : Flushed(ordered);
     } else if constexpr (std::is_same_v<T, double>) {
       const double smaller = a < b ? a : b;
       const double ordered = a == b ? DoubleOf(BitsOf(a) | BitsOf(b)) : smaller;
-      return a != a ? a : ordered;
+      return a != a ? a : Flushed(ordered);
     } else {
       return a < b ? a : b;
     }

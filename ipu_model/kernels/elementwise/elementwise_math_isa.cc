@@ -109,12 +109,14 @@ void BinaryWithHardCases(const MicroArguments& m) {
   const auto* a = static_cast<const float*>(m.operand[0]);
   const auto* b = static_cast<const float*>(m.operand[1]);
   auto* r = static_cast<float*>(m.result);
-  const std::int64_t a_step = (m.scalar & 1) != 0 ? 0 : 1, b_step = (m.scalar & 2) != 0 ? 0 : 1;
+  const bool one_a = (m.scalar & 1) != 0, one_b = (m.scalar & 2) != 0;
   float x[kPiece], y[kPiece], fast[kPiece];
+  if (one_a) std::fill_n(x, std::min(kPiece, m.n), *a);
+  if (one_b) std::fill_n(y, std::min(kPiece, m.n), *b);
   for (std::int64_t begin = 0; begin < m.n; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, m.n - begin);
-    for (std::int64_t i = 0; i < n; ++i) x[i] = a[(begin + i) * a_step];
-    for (std::int64_t i = 0; i < n; ++i) y[i] = b[(begin + i) * b_step];
+    if (!one_a) std::copy_n(a + begin, n, x);
+    if (!one_b) std::copy_n(b + begin, n, y);
     int hard = 0, unfinished = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       hard |= F::Easy(x[i], y[i]) ? 0 : 1;
@@ -139,13 +141,15 @@ struct PowerOp {
   static float Fast(float x, float y) { return PowerOfPositive(AbsOf(x), y); }
   static int Unfinished(float x) { return static_cast<int>(x < 0.0f); }
   static float Finish(float x, float y, float power) {
-    // All floats from 2^24 on are even numbers.
-    const float small = AbsOf(y) < 16777216.0f ? y : 0.0f;
+    // In bits, without branches, which half of the numbers would take. All floats from 2^24 on are even.
+    const std::uint32_t is_small = (BitsOf(y) & 0x7fffffffu) < 0x4b800000u ? ~0u : 0u;
+    const float small = FloatOf(BitsOf(y) & is_small);
     const auto whole = static_cast<std::int32_t>(small);
-    const std::uint32_t negative = BitsOf(x) & 0x80000000u, odd = static_cast<std::uint32_t>(whole) << 31;
-    const float with_sign = FloatOf(BitsOf(power) | (negative & odd));
-    const float of_negative = static_cast<float>(whole) == small ? with_sign : FloatOf(0x7fc00000u);
-    return negative != 0 ? of_negative : power;
+    const std::uint32_t fraction = (BitsOf(static_cast<float>(whole)) ^ BitsOf(small)) << 1;  // 0 without one
+    const std::uint32_t with_sign = BitsOf(power) | static_cast<std::uint32_t>(whole) << 31;
+    const std::uint32_t of_negative = fraction == 0 ? with_sign : 0x7fc00000u;
+    const auto negative = static_cast<std::uint32_t>(static_cast<std::int32_t>(BitsOf(x)) >> 31);
+    return FloatOf((of_negative & negative) | (BitsOf(power) & ~negative));
   }
   static float Slow(float x, float y) { return ::powf(x, y); }
 };

@@ -211,6 +211,16 @@ Vector VectorCode::EmitPredicates() {
     if (op == ScalarOp::kEq) Op(vex::kXor, result, result, Ones());
     return result;
   }
+  const bool less = op == ScalarOp::kLt || op == ScalarOp::kLe;
+  if (less || op == ScalarOp::kGt || op == ScalarOp::kGe) {
+    const Vector a = Use(0), b = Use(1), ones = Ones(), result = registers_->New();
+    const bool strict = op == ScalarOp::kLt || op == ScalarOp::kGt;
+    const Vector smaller = less ? a : b, larger = less ? b : a;
+    // Strictly: not the smaller one, but the larger one. Else: not the smaller one, or the larger one.
+    Op(vex::kXor, kTemporary, smaller, ones);
+    Op(strict ? vex::kAnd : vex::kOr, result, kTemporary, larger);
+    return result;
+  }
   return kNone;
 }
 
@@ -223,6 +233,13 @@ Vector VectorCode::FusedMultiply(std::uint8_t opcode, Vector a, Vector b, int c)
   return result;
 }
 
+// Denormals become zeros of their sign.
+void VectorCode::FlushTemporary() {
+  const bool f64 = kind_.type == RegisterType::kF64;
+  code_->Vex(Float(kMultiply), wide(), kTemporary, kTemporary,
+             registers_->At(Pool(f64 ? kOne64 : kOne, f64).address));
+}
+
 // NaN if either is NaN; +0 is larger than -0. Uses all temporaries; `result` may be one of the operands.
 void VectorCode::Extremum(bool maximum, Vector result, Vector a, Vector b) {
   const Vector equal = kTemporary + 1, unordered = kTemporary + 2, both = kTemporary + 3;
@@ -233,6 +250,7 @@ void VectorCode::Extremum(bool maximum, Vector result, Vector a, Vector b) {
   // The instruction gives b if the two are equal or either is NaN.
   Op(Float(maximum ? kMaximum : kMinimum), kTemporary, a, b);
   code_->VexImmediate(blend, wide(), kTemporary, kTemporary, both, static_cast<std::uint8_t>(equal << 4));
+  FlushTemporary();
   code_->VexImmediate(blend, wide(), result, kTemporary, a, static_cast<std::uint8_t>(unordered << 4));
 }
 
@@ -312,9 +330,11 @@ Vector VectorCode::FloatUnary() {
                    result = registers_->New();
       Op(vex::kXor, kTemporary, kTemporary, kTemporary);
       code_->VexImmediate(Float(kCompare), wide(), kTemporary + 1, a, kTemporary, kLess);
-      code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, kTemporary, kGreater);
-      Blend(result, a, minus, kTemporary + 1);
-      Blend(result, result, one, kTemporary);
+      code_->VexImmediate(Float(kCompare), wide(), kTemporary + 2, a, kTemporary, kGreater);
+      code_->Vex(vex::kMove, wide(), kTemporary, 0, a);
+      FlushTemporary();
+      Blend(result, kTemporary, minus, kTemporary + 1);
+      Blend(result, result, one, kTemporary + 2);
       return result;
     }
     default:

@@ -61,6 +61,7 @@ class VectorCode {
   Vector EmitCompare(int op, RegisterType type, Vector result);
   Vector FloatUnary();
   Vector FusedMultiply(std::uint8_t opcode, Vector a, Vector b, int c);
+  void FlushTemporary();
   void Extremum(bool maximum, Vector result, Vector a, Vector b);
 
   Assembler* code_;

@@ -4,16 +4,24 @@ Each group has one position in the block. An op joins the group of one of its op
 group has used the group so far, and the group moves down to the op; or all other operands exist at the position of the
 group, and the op moves up. Either way every value is still computed before it is used. An op that `recompute.py` has
 put behind the memory peak moves up to its like only: its result would be kept over the peak again.
+
+Then groups that read components of the same tensors (`x[:, 0]`, `x[:, 1]`) become one, not where memory is short:
+the tensors are read once. The later group and the slices that it reads move up to the earlier one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jax_ipu.compiler.expression import COST, ScalarBuilder, emit_ops, is_elementwise, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
-from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.types import Shape, num_elements
 
 MAX_INSTRUCTIONS = 64
 MAX_INPUTS = 16
+
+# Ops that only show the elements of their operand.
+_VIEWS = frozenset(("slice", "reshape", "transpose", "broadcast_in_dim"))
 
 # Ops whose regions hold ops on tensors, not scalar bodies.
 CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
@@ -32,11 +40,16 @@ class _Group:
 
 def run(module: Module) -> None:
     """Fuses the elementwise ops of main."""
-    run_block(module.main.block)
+    run_block(module.main.block, join=not module.frugal)
 
 
-def run_block(block: Block) -> None:
-    """Fuses the elementwise ops of the block, and of the regions of control flow inside."""
+def run_block(block: Block, join: bool = False) -> None:
+    """Fuses the elementwise ops of the block, and of the regions of control flow inside.
+
+    Args:
+        block: changed in place.
+        join: whether groups that read components of the same tensors become one.
+    """
     group_of: dict[Op, _Group] = {}
     positions: dict[Op, int] = {}
     groups: list[_Group] = []
@@ -46,7 +59,7 @@ def run_block(block: Block) -> None:
         slots.append([])
         if op.name in CONTROL_FLOW:
             for region in op.regions:
-                run_block(region)
+                run_block(region, join)
                 _close_used(region, group_of)
         if not is_elementwise(op):
             for operand in op.operands:
@@ -65,14 +78,83 @@ def run_block(block: Block) -> None:
             group = _Group(op, position)
             groups.append(group)
         group_of[op] = group
+    groups = [group for group in groups if group.members]  # a group without members was merged into another one
+    moved = _join_readers(groups, group_of, positions) if join else {}
+    for op, position in moved.items():
+        slots[positions[op]].remove(op)
+        slots[position].append(op)
     for group in groups:
-        if group.members:  # a group without members was merged into another one
+        if group.members:
             slots[group.position].append(group)
     ops: list[Op] = []
     for slot in slots:
         for item in slot:
             ops.append(_emit(item) if isinstance(item, _Group) else item)
     block.ops = ops
+
+
+def _join_readers(groups: list[_Group], group_of: dict[Op, _Group], positions: dict[Op, int]) -> dict[Op, int]:
+    """Merges groups that read components of the same tensors.
+
+    Returns:
+        the views that move up, each after those that it shows, and the positions that they move to.
+    """
+    moved: dict[Op, int] = {}
+    readers: dict[tuple[Shape, Value], _Group] = {}  # the last group of a shape that reads components of a tensor
+
+    def position_of(value: Value) -> int:
+        if value.op in moved:
+            return moved[value.op]
+        return _position_of(value, group_of, positions)
+
+    for group in sorted(groups, key=lambda group: group.position):
+        if num_elements(group.shape) == 1:
+            continue
+        made = {member.results[0] for member in group.members}
+        read = dict.fromkeys(o for m in group.members for o in m.operands if o in group.inputs and o not in made)
+        views = {value: _views(value, positions) for value in read}
+        sources = dict.fromkeys(
+            chain[-1].operands[0] for chain in views.values() if any(_is_component(view) for view in chain)
+        )
+        first = None
+        if not any(member.attrs.get("recomputed") for member in group.members):
+            candidates = (readers.get((group.shape, source)) for source in sources)
+            first = next((c for c in candidates if c is not None and _can_join(group, c, views, position_of)), None)
+        if first is None:
+            readers.update({(group.shape, source): group for source in sources})
+            continue
+        for chain in views.values():
+            for view in reversed(chain):
+                if position_of(view.result) >= first.position:
+                    moved.pop(view, None)  # what is moved again comes after what it shows
+                    moved[view] = first.position
+        first.members.extend(group.members)
+        first.inputs |= group.inputs
+        for member in group.members:
+            group_of[member] = first
+        group.members = []
+    return moved
+
+
+def _can_join(group: _Group, first: _Group, views: dict[Value, list[Op]], position_of: Callable[[Value], int]) -> bool:
+    """Whether all that the group reads can exist where the first one is."""
+    sources = (chain[-1].operands[0] if chain else value for value, chain in views.items())
+    return _fits(first, group.inputs, group.members, 0) and all(position_of(s) < first.position for s in sources)
+
+
+def _is_component(op: Op) -> bool:
+    """Whether an op shows one of several elements of a dimension."""
+    sizes = zip(op.operands[0].shape, op.result.shape, strict=True) if op.name == "slice" else ()
+    return any(whole > part == 1 for whole, part in sizes)
+
+
+def _views(value: Value, positions: dict[Op, int]) -> list[Op]:
+    """The views of the block through which a value shows another one, the last first."""
+    views: list[Op] = []
+    while value.op is not None and value.op.name in _VIEWS and value.op in positions:
+        views.append(value.op)
+        value = value.op.operands[0]
+    return views
 
 
 def _close_used(region: Block, group_of: dict[Op, _Group]) -> None:

@@ -15,10 +15,12 @@ import numpy as np
 from jax_ipu.compiler.expression import identity_of, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements, pack_scalar
+from jax_ipu.compiler.types import COMPLEX, FLOAT, INTEGER, Literal, num_elements, pack_scalar
 
 # Views of constants with up to this many elements are computed at compile time.
 _SMALL = 1024
+# How many selects and constants a comparison looks at.
+_MAX_CHOICES = 64
 
 
 def run(module: Module) -> None:
@@ -354,6 +356,69 @@ def _maximum(op: Op, rewriter: Rewriter) -> Value | None:
     return _fold(op, rewriter)
 
 
+def _compare(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    order = op.attrs["comparison_direction"]
+    if op.attrs.get("compare_type") == "TOTALORDER" or a.dtype in COMPLEX:
+        return None
+    known = None
+    if a is b and a.dtype not in FLOAT:
+        known = order in ("EQ", "LE", "GE")
+    elif (order == "GT" and (_is_extreme(a, "maximum") or _is_extreme(b, "minimum"))) or (
+        order == "LT" and (_is_extreme(a, "minimum") or _is_extreme(b, "maximum"))
+    ):
+        known = False  # nothing is less than the lowest, or greater than the highest
+    elif a.dtype in INTEGER:
+        outcomes = {_COMPARE[order](x, y) for x in _choices(a) for y in _choices(b)}
+        known = bool(outcomes.pop()) if len(outcomes) == 1 else None
+    if known is not None:
+        return rewriter.full(op.result.shape, "pred", known)
+    return _of_predicates(op, rewriter) if a.dtype == "pred" else _fold(op, rewriter)
+
+
+def _is_extreme(value: Value, name: str) -> bool:
+    """Whether the value is neutral for the maximum or the minimum."""
+    literal = splat_of(value)
+    if literal is None or not literal.data:
+        return False
+    if literal.dtype == "pred":
+        return bool(literal.scalar()) == (name == "minimum")
+    identity = identity_of(name, literal.dtype)
+    return identity is not None and literal.data == pack_scalar(literal.dtype, identity)
+
+
+def _choices(value: Value) -> set[Any]:
+    """All numbers among which selects choose an element of the value; none if others are possible."""
+    numbers: set[Any] = set()
+    open_values, seen = [value], {value}
+    while open_values:
+        value = open_values.pop()
+        literal = splat_of(value)
+        if literal is not None and literal.data:
+            numbers.add(literal.scalar())
+        elif value.op is not None and value.op.name == "select" and len(seen) < _MAX_CHOICES:
+            new = [v for v in value.op.operands[1:] if v not in seen]
+            open_values += new
+            seen.update(new)
+        else:
+            return set()
+    return numbers
+
+
+def _of_predicates(op: Op, rewriter: Rewriter) -> Value | None:
+    """A comparison with a constant predicate is the other one, its negation, or known."""
+    a, b = op.operands
+    first, second = splat_of(a), splat_of(b)
+    literal = second if first is None else first
+    if literal is None or not literal.data:
+        return None
+    constant, other, compare = literal.scalar(), a if first is None else b, _COMPARE[op.attrs["comparison_direction"]]
+    of_false, of_true = (bool(compare(x, constant) if first is None else compare(constant, x)) for x in (False, True))
+    if of_false == of_true:
+        return rewriter.full(op.result.shape, "pred", of_true)
+    return other if of_true else rewriter.elementwise("not", other)
+
+
 def _select(op: Op, rewriter: Rewriter) -> Value | None:
     predicate, a, b = op.operands
     if a is b:
@@ -434,7 +499,7 @@ RULES: dict[str, Rule] = {
     "xor": _logical,
     "not": _fold,
     "negate": _fold,
-    "compare": _fold,
+    "compare": _compare,
     "select": _select,
     "convert": _convert,
     "reduce": _reduce,

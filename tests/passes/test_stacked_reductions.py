@@ -1,0 +1,63 @@
+"""Reductions over what has just been stacked are elementwise operations: which remain, and values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jax_ipu.compiler.pipeline import optimize
+from support.modes import array, check, each_mode
+from support.stages import legal
+
+X, Y, Z = (array(41, 3, seed=s) for s in range(3))
+SPECIAL = np.array([0.0, -0.0, 1, np.nan, np.inf, -np.inf, -1], np.float32)
+A, B, C = (g.ravel() for g in np.meshgrid(SPECIAL, SPECIAL, SPECIAL))
+NUMBERS = tuple(np.arange(-5, 6, dtype=np.int32) * k for k in (1, -2, 3))
+
+
+def _spread(x, y, z):
+    """The sums of elements and of their squares, by a body of two operations."""
+    parts = jnp.stack([x, y, z])
+    zero = jnp.float32(0.5)
+    return lax.reduce((parts, parts * parts), (zero, zero), lambda a, b: (a[0] + b[0], a[1] + b[1]), (0,))
+
+
+def _select(x, y, z):
+    return jnp.select([x > 1, y > 1, x + y > z, z == 0], [x, y * 2, z - x, x + y], -1)
+
+
+# Each with how many reductions and concatenations remain.
+PROGRAMS = {
+    "select": (_select, (X, Y, Z), 0),
+    "select of special values": (_select, (A, B, C), 0),
+    "sum": (lambda *v: jnp.stack(v).sum(0), (X, Y, Z), 0),
+    "product": (lambda *v: jnp.stack(v).prod(0), (X, Y, Z), 0),
+    "mean of the last axis": (lambda *v: jnp.stack(v, -1).mean(-1), (X, Y, Z), 0),
+    "largest": (lambda *v: jnp.stack(v).max(0), (A, B, C), 0),
+    "place of the largest": (lambda *v: jnp.stack(v).argmax(0), (A, B, C), 0),
+    "place of the least": (lambda *v: jnp.stack(v).argmin(0), (A, B, C), 0),
+    "place of the largest integer": (lambda *v: jnp.stack(v).argmax(0), NUMBERS, 0),
+    "all": (lambda *v: jnp.stack([x > 0 for x in v]).all(0), (A, B, C), 0),
+    "largest and its place": (lambda *v: (jnp.stack(v, 1).max(1), jnp.stack(v, 1).argmax(1)), (A, B, C), 0),
+    "in a loop": (lambda x, *v: lax.fori_loop(0, 3, lambda i, s: jnp.stack([s, *v]).min(0) + i, x), (X, Y, Z), 0),
+    "read by more than reductions": (_spread, (X, Y, Z), 2),
+    "also returned": (lambda *v: (jnp.stack(v), jnp.stack(v).sum(0)), (X, Y, Z), 2),
+    "over two dimensions": (lambda *v: jnp.stack(v).sum((0, 1)), (X, Y, Z), 2),
+    "of f16": (lambda *v: jnp.stack([x.astype("float16") for x in v]).max(0), (X, Y, Z), 0),
+    "many": (lambda x: jnp.stack([x * i for i in range(70)]).sum(0), (X,), 2),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@each_mode
+def test_values(name, mode):
+    function, arguments, _ = PROGRAMS[name]
+    check(function, *arguments, mode=mode)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_concatenated(name):
+    function, arguments, count = PROGRAMS[name]
+    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
+    assert sum(op.name in ("reduce", "concatenate") for op in module.main.block.walk()) == count
