@@ -49,11 +49,11 @@ ACCURACY = (
     Accuracy(
         "convolutions",
         ("poplin::convolution",),
-        0.12,
+        0.13,
         None,
         POPLIBS,
         "the median difference from what PopLibs' planner expects of its own plans of 20 convolutions; the largest is "
-        "44 %, of a small one whose input is copied: the planner leaves out the call of that copy. PopLibs' programs "
+        "48 %, of a small one whose input is copied: the planner leaves out the call of that copy. PopLibs' programs "
         "on the model's tiles take 1.0 to 1.4 times as long, with one input channel up to 2.3. "
         "Not measured on a chip, but the inner loop of the matrix unit is that of products, within 2 %",
     ),

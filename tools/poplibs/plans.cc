@@ -1,6 +1,6 @@
 // What PopLibs' planner expects of convolutions: reads lines "TYPE BATCH HEIGHT WIDTH IN KERNEL_H KERNEL_W
-// OUT STRIDE PROPORTION", of which the last is availableMemoryProportion, and prints each with the cycles and the
-// temporary bytes of its plan, or why there are none.
+// OUT STRIDE PROPORTION", of which the last is availableMemoryProportion, and prints each with the cycles and
+// the temporary bytes of its plan, or why there are none.
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -43,8 +43,8 @@ poplin::PlanCosts CostsOf(const std::string& line) {
   params.inputTransform.paddingUpper = {rows.upper, columns.upper};
   const auto step = static_cast<unsigned>(stride);
   params.outputTransform.stride = {step, step};
-  return poplin::reportPlanEstimatedCosts(graph, params,
-                                           {{"partialsType", "float"}, {"availableMemoryProportion", proportion}});
+  return poplin::reportPlanEstimatedCosts(
+      graph, params, {{"partialsType", "float"}, {"availableMemoryProportion", proportion}});
 }
 
 }  // namespace
