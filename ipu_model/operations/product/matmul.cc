@@ -457,6 +457,8 @@ class MatMulOperation : public Operation, public LimitsBuffers {
     for (const bool flag :
          {plan_.rows_in_units, plan_.rearrange_a, plan_.rearrange_b, plan_.wide_weight_loads})
       writer.Write(flag);
+    writer.Write(plan_.received_a);
+    writer.Write(plan_.received_b);
     writer.Write(plan_.partial_type);
     writer.Write(plan_.half_step);
     writer.Write(limit_);
@@ -517,6 +519,8 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   plan.depth_steps = ReadPositive(reader);
   for (bool* flag : {&plan.rows_in_units, &plan.rearrange_a, &plan.rearrange_b, &plan.wide_weight_loads})
     *flag = reader.Read<bool>();
+  plan.received_a = reader.Read<std::int64_t>();
+  plan.received_b = reader.Read<std::int64_t>();
   plan.partial_type = reader.Read<DType>();
   plan.half_step = reader.ReadInteger(0, 512);
   const std::int64_t limit = LimitsBuffers::ReadLimit(reader);

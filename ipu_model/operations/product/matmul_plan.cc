@@ -38,6 +38,7 @@ struct Estimate {
   double forward_cycles = kInfinity;
   double bytes = kInfinity;
   bool rearrange_a = false, rearrange_b = false;
+  double received_a = 0, received_b = 0;
   MatMulDim output_dim = kColumnDim;
   std::int64_t output_steps = 1, depth_steps = 1, stage_sums = 1;
   bool keeps_operand = false;
@@ -554,6 +555,8 @@ class Planner {
                        k = extents_[kDepthDim];
     e.rearrange_a = !a.InOrder();
     e.rearrange_b = !b.InOrder();
+    e.received_a = a.Received();
+    e.received_b = b.Received();
     if (e.rearrange_a)
       e.forward_cycles += RearrangeCycles(target_, p_.a_type, CeilDivide(g * m * k, used), m * k);
     if (e.rearrange_b)
@@ -600,6 +603,8 @@ class Planner {
     plan.rows_in_units = best_candidate_.rows_in_units;
     plan.rearrange_a = best_.rearrange_a;
     plan.rearrange_b = best_.rearrange_b;
+    plan.received_a = static_cast<std::int64_t>(std::ceil(best_.received_a));
+    plan.received_b = static_cast<std::int64_t>(std::ceil(best_.received_b));
     plan.wide_weight_loads = p_.options.wide_weight_loads;
     plan.partial_type = partial_type_;
     plan.cycles = best_.forward_cycles;

@@ -24,7 +24,7 @@ constexpr std::int64_t kUnits = 8, kInputGroup = 8, kLoad = 16;
 constexpr double kHalfProducts = 64, kProducts = 16;
 constexpr double kBytesPerCycle = 4;  // that a tile receives
 
-// The sizes of the largest block, in bytes, and the search for its steps.
+// The bytes that a tile receives for the largest block, and the search for its steps.
 class StepSearch {
  public:
   StepSearch(const MatMulPlan& plan, DType a_type, DType b_type, double limit)
@@ -34,8 +34,13 @@ class StepSearch {
     const auto bytes = [](std::int64_t elements, DType type) {
       return static_cast<double>(elements) * static_cast<double>(SizeOf(type));
     };
-    a_ = bytes(g * m * k, a_type);
-    b_ = bytes(g * k * n, b_type);
+    const auto received = [](std::int64_t known, double whole) {
+      return known < 0 ? whole : std::min(whole, static_cast<double>(known));
+    };
+    whole_a_ = bytes(g * m * k, a_type);
+    whole_b_ = bytes(g * k * n, b_type);
+    a_ = received(plan.received_a, whole_a_);
+    b_ = received(plan.received_b, whole_b_);
     partials_ = bytes(g * m * n, plan.partial_type);
     const bool half = SizeOf(a_type) <= 2 && SizeOf(b_type) <= 2;
     product_ = static_cast<double>(g * m * n * k) * kBytesPerCycle / (half ? kHalfProducts : kProducts);
@@ -82,7 +87,7 @@ class StepSearch {
     if (p.keeps_operand) {
       const auto steps = static_cast<double>(p.output_steps);
       const double cut = (p.output_dim == kRowDim ? a_ : b_) / steps,
-                   kept = p.output_dim == kRowDim ? b_ : a_;
+                   kept = p.output_dim == kRowDim ? whole_b_ : whole_a_;
       return several_parts() ? kept + Sums(p) + std::max(cut, Sums(p)) : kept + cut;
     }
     const double operands = Operands(p) / static_cast<double>(p.depth_steps);
@@ -102,7 +107,7 @@ class StepSearch {
     const double room = limit_ - Sums(p);
     if (Bytes(p) <= limit_) {
       MatMulPlan kept = p;
-      kept.keeps_operand = steps > 1;
+      kept.keeps_operand = steps > 1 && (dim == kRowDim ? b_ : a_) > 0;
       if (Bytes(kept) <= limit_) p = kept;
     } else {
       const std::int64_t most = std::min(depth_, kMostSteps / steps);
@@ -126,7 +131,7 @@ class StepSearch {
   const MatMulPlan& plan_;
   MatMulPlan best_;
   const double limit_;
-  double a_, b_, partials_, product_;
+  double whole_a_, whole_b_, a_, b_, partials_, product_;
   std::int64_t depth_, rows_, columns_;
   double least_ = 0, least_moved_ = std::numeric_limits<double>::infinity();
 };
