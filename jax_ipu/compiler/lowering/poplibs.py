@@ -218,6 +218,8 @@ class PopLibs:
     def _sort(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         if len(op.results) != 1:
             raise _Lacks("popops' sort of keys with values is not stable")
+        if op.attrs.get("in_place"):
+            raise _Lacks("popops sorts into other memory")
         dtype = op.operands[0].dtype
         if dtype not in ("s32", "u32"):
             raise _Lacks(f"PopLibs has no sort of {dtype} in which -0 is 0 and NaN is last")
