@@ -87,6 +87,10 @@ def _top_k(k: int) -> Curve:
     return Curve(f"top_k(x, {k})", lambda x: jax.lax.top_k(x, k), lambda n: [_array((n,))], k)
 
 
+def _columns(n: int) -> list[jax.ShapeDtypeStruct]:
+    return [_array((n // 100, 100), "int8")]
+
+
 CURVES = (
     _lookup(1_000),
     _lookup(1_000_000),
@@ -106,9 +110,13 @@ CURVES = (
     _scatter(1_000, dtype="float16"),
     _scatter(100_000, 16, dtype="float16"),
     _scatter(1_000, dtype="int32"),
+    _scatter(1_000, dtype="int8"),
+    _scatter(1_000, dtype="bfloat16"),
     Curve("sort(x)", jnp.sort, lambda n: [_array((n,))]),
     Curve("sort(x) float16", jnp.sort, lambda n: [_array((n,), "float16")]),
     Curve("argsort(x)", jnp.argsort, lambda n: [_array((n,))]),
+    Curve("argmax(x)", jnp.argmax, lambda n: [_array((n,))]),
+    Curve("cumsum(x, 0) of 100 columns int8", lambda x: jnp.cumsum(x, 0), _columns),
     _top_k(1),
     _top_k(100),
     _top_k(1_000),
@@ -150,11 +158,13 @@ def table(found: dict[str, list[Point]]) -> str:
 
 
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2")
+_DASHES = ("", *(f' stroke-dasharray="{dashes}"' for dashes in ("5 3", "1 2", "8 2 2 2", "2 5")))
 
 
 def plot(found: dict[str, list[Point]]) -> str:
     """The curves as an SVG with logarithmic axes, readable on light and dark pages."""
-    left, top, width, height, legend = 60, 20, 520, 380, 300
+    left, top, width, legend = 60, 20, 520, 300
+    height = max(380, 20 * len(found) - 30)
     low, high = -3, 3  # powers of ten of cycles per element
 
     def x(size: float) -> float:
@@ -176,7 +186,7 @@ def plot(found: dict[str, list[Point]]) -> str:
     out.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">elements</text>')
     out.append(f'<text x="{left}" y="13">cycles per element</text>')
     for i, (name, curve) in enumerate(found.items()):
-        colour, dashes = _COLOURS[i % len(_COLOURS)], "" if i < len(_COLOURS) else ' stroke-dasharray="5 3"'
+        colour, dashes = _COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS) % len(_DASHES)]
         path = "L".join(f"{x(point.size):.1f} {y(point.each):.1f}" for point in curve)
         out.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
         at = top + 20 * i + 10

@@ -75,6 +75,7 @@ _VERTICES = 4
 _PUTS = 1
 _PRODUCTS = 3  # the priority of products and convolutions
 _LOOKUPS = _PRIORITY["gather"]
+_SORTS = 5  # in place: another mapping would take their memory a second time
 # Tables of fewer bytes are mapped as the product demands: comparing mappings costs compile time.
 _LARGE_TABLE = 1 << 20
 # Likewise: smaller states are mapped as a slice demands. Vectors then lie on one tile, which is slow sooner.
@@ -334,6 +335,9 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                 _keep_place(op, demands, partners)
         elif name in UPDATES:
             _keep_place(op, demands, partners)
+        elif name in ("sort", "ipu.sort_with_positions"):
+            for i in range(len(op.operands) if op.attrs.get("in_place") else 0):
+                _want(demands, op.operands[i], Demand(op, i, _SORTS))
         elif name == "ipu.tile_map":
             for i in range(len(op.operands)):
                 _want(demands, op.operands[i], Demand(op, i, _VERTICES))

@@ -40,6 +40,12 @@ def test_every_type_is_divided_by_updates(combine, columns):
         assert cycles(dtype, combine) < factor * cycles("float32", "add")
 
 
+def test_many_updates_of_a_small_table():
+    """The table is spread however many updates there are, also where lookups of as many would need a copy of it."""
+    few, many = index_cost.points(index_cost._scatter(1_000), [10_000_000, 50_000_000])
+    assert many.fits and many.each < 1.5 * few.each
+
+
 def test_unique_indices_cost_no_more():
     def cycles(unique):
         def add(x, i, u):

@@ -35,6 +35,12 @@ CASES = {
     "positions": (lambda x: jnp.argsort(x, descending=True), 84_000, "float32"),
     "rows": (lambda x: jnp.sort(x.reshape(2, -1), axis=1), 84_000, "float32"),
     "columns": (lambda x: jnp.sort(x.reshape(-1, 2), axis=0), 84_000, "float32"),
+    # In place where nothing else reads the operands.
+    "kept": (lambda x: (jnp.sort(x), x[::-1] * 2), 170_000, "float16"),
+    "computed": (lambda x: jnp.sort(jnp.where(x > 3, -x, x))[::7], 170_000, "float32"),
+    "twice": (lambda x: jax.lax.sort((x, jnp.sort(x)), num_keys=1), 44_000, "float32"),
+    "loop": (lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jnp.sort(x * (i - 1)), x), 84_000, "float32"),
+    "branches": (lambda x: jax.lax.cond(x[0] > x[1], jnp.sort, lambda x: -jnp.sort(-x), x), 84_000, "float32"),
 }
 
 
@@ -70,6 +76,8 @@ def test_vertices():
 FITTING = {
     "f16": (jnp.sort, (110_000_000,), jnp.float16),
     "permutation": (lambda key: jax.random.permutation(key, 30_000_000), (2,), jnp.uint32),
+    "shuffle": (lambda x: jax.random.permutation(jax.random.key(1), x), (44_000_000,), jnp.float32),
+    "median": (jnp.median, (80_000_000,), jnp.float32),
     "argmax": (jnp.argmax, (117_000_000,), jnp.float32),
     "argmax of int8": (jnp.argmax, (468_000_000,), jnp.int8),
     "argmin of rows": (lambda x: jnp.argmin(x, 1), (1_170, 100_000), jnp.float32),

@@ -26,6 +26,19 @@ std::vector<poplar::Tensor> sortWithPositions(poplar::Graph& graph,
                                               poplar::program::Sequence& prog,
                                               const poplar::DebugContext& debugContext = {});
 
+// A variable that operand `number` of such a sort of operands of these types can lie in, so that sortInPlace
+// needs no copy of it.
+poplar::Tensor createSortOperand(poplar::Graph& graph, const std::vector<poplar::Type>& types,
+                                 std::size_t number, const std::vector<std::size_t>& shape,
+                                 std::size_t dimension, const Expression& comparator, bool positions,
+                                 const poplar::DebugContext& debugContext = {});
+
+// Sorts the operands where they are. If `positions`, returns those of the elements before (s32).
+std::vector<poplar::Tensor> sortInPlace(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                                        std::size_t dimension, const Expression& comparator, bool positions,
+                                        poplar::program::Sequence& prog,
+                                        const poplar::DebugContext& debugContext = {});
+
 // The k largest (smallest) along the last dimension in the IEEE total order, largest (smallest) first, and
 // their positions (s32); among equals the lower position comes first.
 std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const poplar::Tensor& operand,

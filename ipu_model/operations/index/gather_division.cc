@@ -369,7 +369,7 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
     indexed[d] = Indexed(p, d);
     if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
   }
-  const double own_cycles = ChooseOwnDivision(p, target, num_tiles).cycles;
+  const Choice own = ChooseOwnDivision(p, target, num_tiles);
   double best_cycles = std::numeric_limits<double>::max();
   Grid best;
   bool best_fits = false;
@@ -402,12 +402,14 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
         division.dims.push_back(cut);
       }
       FindSplit(p, &division);
-      const bool fits =
-          ChooseChunk(p, target, &division) &&
-          held * static_cast<std::int64_t>(SizeOf(p.type)) <= SliceBudget(target.bytes_per_tile);
+      // Where the buffers do not fit in place, the operand is copied.
+      const bool in_place = ChooseChunk(p, target, &division);
+      const bool fits = (in_place || own.fits) && held * static_cast<std::int64_t>(SizeOf(p.type)) <=
+                                                      SliceBudget(target.bytes_per_tile);
       // A pass over all elements: two loads and a store per vector, all workers together.
       const double pass = 3.0 * static_cast<double>(held) / target.VectorWidth(p.type);
-      const double cycles = std::min(own_cycles, CyclesOf(p, target, division)) + pass;
+      const double planned = CyclesOf(p, target, division);
+      const double cycles = (!own.fits || (in_place && planned < own.cycles) ? planned : own.cycles) + pass;
       if (fits != best_fits ? fits : cycles < best_cycles) {
         best_cycles = cycles;
         best_fits = fits;

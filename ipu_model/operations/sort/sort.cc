@@ -11,6 +11,7 @@
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
+#include "core/strides.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/sort/sort_key.h"
@@ -178,6 +179,15 @@ bool CopiedFirst(const std::vector<poplar::Tensor>& operands, const Grid& grid, 
   return bytes / grid.num_tiles > target.bytes_per_tile / 8;
 }
 
+// Whether a tensor is a variable, whole, that lies on the grid.
+bool LiesAs(const poplar::Graph& graph, const poplar::Tensor& tensor, const Grid& grid) {
+  View view;
+  if (!tensor.asView(&view)) return false;
+  const Grid* const held = graph.impl().variables[view.variable].mapping.grid();
+  return held != nullptr && *held == grid && view.offset == 0 && view.shape == grid.shape &&
+         IsRowMajorContiguous(view);
+}
+
 // a_0 < b_0; the other operands only move along.
 Expression Less(const std::vector<poplar::Tensor>& operands) {
   Expression less;
@@ -204,9 +214,10 @@ std::unique_ptr<Operation> ReadSort(Reader& reader) {
 namespace hlo {
 namespace {
 
+// `inPlace`: operands that lie as they are sorted become the results.
 std::vector<poplar::Tensor> addSort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
                                     std::size_t dimension, const ipu_model::Expression& comparator,
-                                    bool positions, poplar::program::Sequence& prog,
+                                    bool positions, bool inPlace, poplar::program::Sequence& prog,
                                     const poplar::DebugContext& debugContext) {
   using namespace ipu_model;
   const std::string& name = debugContext.getPathName();
@@ -223,10 +234,16 @@ std::vector<poplar::Tensor> addSort(poplar::Graph& graph, const std::vector<popl
   const bool copied = CopiedFirst(operands, grid, dimension, ModelOf(target));
   std::vector<poplar::Tensor> results;
   for (std::size_t i = 0; i < types.size(); ++i) {
+    if (inPlace && i < operands.size() && LiesAs(graph, operands[i], grid)) {
+      results.push_back(operands[i]);
+      operands[i].asView(&operation->outputs[i]);
+      operation->inputs.push_back(operation->outputs[i]);
+      continue;
+    }
     results.push_back(NewTensor(graph, types[i], shape, Mapping(grid), name));
     results.back().asView(&operation->outputs[i]);
     if (i >= operands.size()) break;
-    if (copied) {
+    if (copied || inPlace) {
       prog.add(poplar::program::Copy(operands[i], results.back(), false, {debugContext, "operand"}));
       operation->inputs.push_back(operation->outputs[i]);
     } else {
@@ -242,7 +259,7 @@ std::vector<poplar::Tensor> addSort(poplar::Graph& graph, const std::vector<popl
 std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
                                  std::size_t dimension, const ipu_model::Expression& comparator,
                                  poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
-  return addSort(graph, operands, dimension, comparator, false, prog, debugContext);
+  return addSort(graph, operands, dimension, comparator, false, false, prog, debugContext);
 }
 
 std::vector<poplar::Tensor> sortWithPositions(poplar::Graph& graph,
@@ -250,7 +267,38 @@ std::vector<poplar::Tensor> sortWithPositions(poplar::Graph& graph,
                                               std::size_t dimension, const ipu_model::Expression& comparator,
                                               poplar::program::Sequence& prog,
                                               const poplar::DebugContext& debugContext) {
-  return addSort(graph, operands, dimension, comparator, true, prog, debugContext);
+  return addSort(graph, operands, dimension, comparator, true, false, prog, debugContext);
+}
+
+poplar::Tensor createSortOperand(poplar::Graph& graph, const std::vector<poplar::Type>& types,
+                                 std::size_t number, const std::vector<std::size_t>& shape,
+                                 std::size_t dimension, const ipu_model::Expression& comparator,
+                                 bool positions, const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  if (number >= types.size() || dimension >= shape.size() || comparator.inputs.size() != 2 * types.size())
+    throw poplar::poplar_error(name + ": the operands of a sort do not fit its comparator or dimension");
+  std::vector<DType> sorted;
+  for (const poplar::Type& type : types) sorted.push_back(type.id());
+  if (positions) sorted.push_back(DType::kS32);
+  const poplar::Target& target = graph.getTarget();
+  const Shape extents(shape.begin(), shape.end());
+  const ipu_model::Grid grid =
+      SortOperation(dimension, comparator).MakeGrid(extents, sorted, target.getNumTiles(), ModelOf(target));
+  return NewTensor(graph, sorted[number], extents, Mapping(grid), name);
+}
+
+std::vector<poplar::Tensor> sortInPlace(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                                        std::size_t dimension, const ipu_model::Expression& comparator,
+                                        bool positions, poplar::program::Sequence& prog,
+                                        const poplar::DebugContext& debugContext) {
+  const std::vector<poplar::Tensor> results =
+      addSort(graph, operands, dimension, comparator, positions, true, prog, debugContext);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (results[i] == operands[i]) continue;
+    prog.add(poplar::program::Copy(results[i], operands[i], false, {debugContext, "back"}));
+  }
+  return {results.begin() + static_cast<std::ptrdiff_t>(operands.size()), results.end()};
 }
 
 }  // namespace hlo

@@ -322,6 +322,21 @@ std::size_t CheckSorts(const std::vector<DType>& types, int keys, const Shape& s
     for (std::size_t i = 0; i < out.size(); ++i) CHECK(runner.Load(out[i]) == expected[i]);
     supersteps = std::max(supersteps, runner.supersteps());
   }
+  // In place, where the first operand need not be copied.
+  std::vector<poplar::Type> named(types.begin(), types.end());
+  const std::vector<std::size_t> extents(shape.begin(), shape.end());
+  operands[0] = hlo::createSortOperand(graph, named, 0, extents, dim, comparator, positions, "operand");
+  Sequence other;
+  std::vector<Tensor> results = operands;
+  for (const Tensor& made : hlo::sortInPlace(graph, operands, dim, comparator, positions, other, "sort"))
+    results.push_back(made);
+  for (const bool whole : {true, false}) {
+    if (!whole && !vertices) break;
+    PlanRunner runner(graph, 0);
+    for (std::size_t i = 0; i < operands.size(); ++i) runner.Store(operands[i], values[i].data());
+    whole ? runner.RunWhole(other) : runner.RunVertices(other);
+    for (std::size_t i = 0; i < results.size(); ++i) CHECK(runner.Load(results[i]) == expected[i]);
+  }
   return supersteps;
 }
 

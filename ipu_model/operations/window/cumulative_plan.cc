@@ -20,8 +20,8 @@ namespace ipu_model {
 namespace {
 
 constexpr std::uint64_t kVertexBytes = 32;  // pointers, lengths and strides (model estimate)
-// Shorter lines do not pay for two more exchanges: sums of floats take about as long on one tile.
-constexpr std::int64_t kShortestCutLine = 256;
+// A superstep more: its sync, and the exchange of few elements.
+constexpr std::int64_t kCyclesOfSuperstep = 250;
 
 HostTensor Range(const HostTensor& tensor, int dimension, std::int64_t begin, std::int64_t count) {
   std::int64_t from[kMaxRank] = {}, extents[kMaxRank];
@@ -126,12 +126,18 @@ bool MayBeCut(const Expression& combiner) {
          combiner.inputs[0] == combiner.inputs[1];
 }
 
-std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach) {
-  if (length < kShortestCutLine) return reach;
+std::int64_t CumulativeHalo(const TargetModel& target, const Expression& combiner, std::int64_t length,
+                            std::int64_t lines, std::int64_t reach) {
   // The cost is two passes over a chunk and one over the chunks' totals, which is least with sqrt(2 * length)
   // chunks. A dimension is cut into parts of at least two halos.
-  const double chunks = std::sqrt(2.0 * static_cast<double>(length));
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(length) / chunks / 2));
+  const auto chunks = static_cast<std::int64_t>(std::sqrt(2.0 * static_cast<double>(length)));
+  const std::int64_t chunk = length / std::max<std::int64_t>(1, chunks);
+  if (chunk < 2) return reach;
+  const ElementwiseCost cost(combiner);
+  const std::uint64_t whole = WindowCycles(target, cost, length * lines, length * lines),
+                      cut = ScanCycles(target, cost, chunk * lines) + cost.Cycles(target, chunk * lines) +
+                            ScanCycles(target, cost, chunks * lines) + 2 * kCyclesOfSuperstep;
+  return whole > cut ? std::max<std::int64_t>(1, chunk / 2) : reach;
 }
 
 TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Grid& split,

@@ -15,9 +15,11 @@ namespace ipu_model {
 // cuts lines as well.
 bool MayBeCut(const Expression& combiner);
 
-// Returns the halo to pass to SplitForWindows for a cumulative dimension of `length` elements, so that lines
-// are cut if that pays; otherwise returns `reach`.
-std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach);
+// Returns the halo to pass to SplitForWindows for a cumulative dimension of `length` elements, of which a
+// tile has at least `lines` lines, so that lines are cut if that takes fewer cycles; otherwise returns
+// `reach`.
+std::int64_t CumulativeHalo(const TargetModel& target, const Expression& combiner, std::int64_t length,
+                            std::int64_t lines, std::int64_t reach);
 
 // Returns the three supersteps of a cumulative operation along `dimension`: every tile scans its chunks of
 // `split`; one tile per line computes the value before each chunk (including the init) from the chunks'

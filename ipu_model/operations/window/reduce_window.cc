@@ -249,17 +249,19 @@ std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector
   const Shape shape(out.begin(), out.end());
   bool backwards = false;
   const int scan = FindScan(params.geometry, inputs[0].shape.data(), shape.data(), &backwards);
-  if (scan >= 0 && MayBeCut(combiner)) {
-    const auto d = static_cast<std::size_t>(scan);
-    halo[d] = CumulativeHalo(shape[d], halo[d]);
-  }
   const poplar::Target& target = graph.getTarget();
   const std::vector<std::int64_t> order = MemoryOrder(inputs[0]);
+  const auto width = static_cast<std::int64_t>(target.model().VectorWidth(inputs[0].type));
+  if (scan >= 0 && MayBeCut(combiner)) {
+    const auto d = static_cast<std::size_t>(scan);
+    const std::int64_t lines =
+        order.back() == scan ? 1 : std::min(width, NumElements(shape) / std::max<std::int64_t>(1, shape[d]));
+    halo[d] = CumulativeHalo(target.model(), combiner, shape[d], lines, halo[d]);
+  }
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < n; ++i) bytes += static_cast<std::int64_t>(2 * SizeOf(inputs[i].type));
-  const ipu_model::Grid split =
-      SplitForWindows(shape, halo, order, target.model().VectorWidth(inputs[0].type), target.getNumTiles(),
-                      bytes, target.model().bytes_per_tile / 2);
+  const ipu_model::Grid split = SplitForWindows(shape, halo, order, width, target.getNumTiles(), bytes,
+                                                target.model().bytes_per_tile / 2);
   auto operation = std::make_unique<ReduceWindowOperation>(params.geometry, combiner, split);
   operation->name = name;
   operation->inputs = std::move(inputs);

@@ -227,6 +227,8 @@ class PopLibs:
         for operand in op.operands:
             if operand.dtype not in _MOVED:
                 raise _Lacks(f"PopLibs moves no {operand.dtype}")
+        if op.attrs.get("in_place"):
+            raise _Lacks("popops sorts into other memory")
         name = context.name(op)
         rank = len(op.results[0].shape)
         dim = op.attrs.get("dimension", -1) % rank

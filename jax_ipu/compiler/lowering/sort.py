@@ -8,6 +8,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, expression_of
+from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.types import num_elements
 
 
@@ -16,9 +17,11 @@ def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
-    rank = len(op.results[0].shape)
     dim = op.attrs.get("dimension", -1)
     tensors = context.operands(op)
+    if op.attrs.get("in_place"):
+        return _in_place(context, op, tensors)
+    rank = len(op.results[0].shape)
     return _ipu.sort(
         context.graph,
         tensors,
@@ -32,9 +35,36 @@ def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 def lower_sort_with_positions(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """As `lower_sort`; the last result has the positions of the elements before."""
+    if op.attrs.get("in_place"):
+        return _in_place(context, op, context.operands(op))
     comparator = expression_of(region_program(op.regions[0], op))
     return _ipu.sort_with_positions(
         context.graph, context.operands(op), op.attrs["dimension"], comparator, context.sequence, context.name(op)
+    )
+
+
+def _in_place(context: Context, op: Op, tensors: list[_ipu.Tensor]) -> Sequence[_ipu.Tensor]:
+    comparator = expression_of(region_program(op.regions[0], op))
+    positions = len(op.results) > len(op.operands)
+    dim = op.attrs.get("dimension", -1) % len(op.results[0].shape)
+    made = _ipu.sort_in_place(context.graph, tensors, dim, comparator, positions, context.sequence, context.name(op))
+    return [*tensors, *made]
+
+
+def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    """A variable in which an operand of the sort can be sorted."""
+    op = demand.op
+    comparator = expression_of(region_program(op.regions[0], op))
+    shape = op.results[0].shape
+    return _ipu.create_sort_operand(
+        context.graph,
+        [operand.dtype for operand in op.operands],
+        demand.operand,
+        shape,
+        op.attrs.get("dimension", -1) % len(shape),
+        comparator,
+        len(op.results) > len(op.operands),
+        name,
     )
 
 
@@ -49,3 +79,5 @@ def lower_top_k(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 LOWERINGS = {"chlo.top_k": lower_top_k, "ipu.sort_with_positions": lower_sort_with_positions, "sort": lower_sort}
+
+CREATORS = dict.fromkeys(("sort", "ipu.sort_with_positions"), create_operand)

@@ -50,6 +50,7 @@ CREATORS: dict[str, Creator] = {
     **convolution.CREATORS,
     **index.CREATORS,
     **product.CREATORS,
+    **sort.CREATORS,
     **tiles.CREATORS,
 }
 

@@ -1,9 +1,9 @@
 """Decides which ops write over storage that nothing reads afterwards, so that state is updated in place.
 
-Sets attributes of ops: `in_place` (updates of slices, scatter: operand storage becomes the result), `write_over`
-(ipu.map: result index -> block argument, or value read from host memory, whose storage takes that result), `own` (loops
-and conditionals: which initial values give their storage), `state` (conditionals, see `branch_state.py`), and on
-terminators `through_copy` (results that must be copied to a temporary before any state is written).
+Sets attributes of ops: `in_place` (updates of slices, scatter, large sorts: operand storage becomes the result),
+`write_over` (ipu.map: result index -> block argument, or value read from host memory, whose storage takes that result),
+`own` (loops and conditionals: which initial values give their storage), `state` (conditionals, see `branch_state.py`),
+and on terminators `through_copy` (results that must be copied to a temporary before any state is written).
 
 Adds ops "ipu.store": a result that cannot be computed in the storage of its state is copied there as soon as the old
 contents are dead. Copies at the end of the program would keep all such results alive until then.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value
+from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes import branch_state
 from jax_ipu.compiler.passes.branch_state import BRANCHES, UPDATES
 from jax_ipu.compiler.tile_calls import ATTRIBUTE, VertexCall
@@ -21,6 +21,10 @@ from jax_ipu.compiler.types import num_elements
 
 # Ops whose results lie in memory that programs do not write.
 _CONSTANTS = frozenset(("constant", "partition_id", "replica_id"))
+
+# Sorts of operands of this part of the memory are in place: these are then mapped as they are sorted.
+_SORTS = frozenset(("sort", "ipu.sort_with_positions"))
+_LARGE_SORT = 1 / 4
 
 _NOTHING: frozenset[Value] = frozenset()
 
@@ -36,6 +40,9 @@ def run(module: Module, aliases: dict[int, int], read_only: frozenset[int]) -> f
     Returns:
         The positions of the arguments whose storage the program writes over before its results have left.
     """
+    for op in module.main.block.walk():
+        if op.name in _SORTS and sum(map(size_in_bytes, op.operands)) > module.memory * _LARGE_SORT > 0:
+            op.attrs["large"] = True
     args = module.main.block.args
     writeable = {arg for i, arg in enumerate(args) if i not in read_only}
     analysis = _Analysis(module.main.block, {j: args[i] for j, i in aliases.items()}, writeable)
@@ -90,7 +97,9 @@ class _Analysis:
         outputs = self._outputs()
         for index, op in enumerate(block.ops):
             if op.name in UPDATES:
-                self._update(op, index)
+                self._update(op, index, len(op.results))
+            elif op.attrs.get("large"):
+                self._update(op, index, len(op.operands))
             elif op.name == "ipu.map":
                 self._map(op, index, outputs)
             elif op.name == "ipu.tile_map":
@@ -134,8 +143,7 @@ class _Analysis:
         """Whether the storage of `value` may be written by op `index`."""
         return all(r in self.writeable and self.last_use.get(r, -1) <= index for r in self.roots_of(value))
 
-    def _update(self, op: Op, index: int) -> None:
-        count = len(op.results)
+    def _update(self, op: Op, index: int, count: int) -> None:
         targets, others = op.operands[:count], op.operands[count:]
         touched = _NOTHING.union(*(self.roots_of(t) for t in targets))
         if any(self.roots_of(o) & touched for o in others) or len(set(targets)) < count:
@@ -146,7 +154,7 @@ class _Analysis:
             return
         op.attrs["in_place"] = True
         self.written |= touched
-        for target, result in zip(targets, op.results, strict=True):
+        for target, result in zip(targets, op.results, strict=False):
             self._take_storage(target, result)
 
     def _vertices(self, op: Op, index: int) -> None:
