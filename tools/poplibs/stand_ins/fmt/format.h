@@ -1,5 +1,5 @@
 // Stand-in for a version of fmt that has the literal _format, which later versions do not have: fmt's own
-// header, and the literal. It also prints Poplar's references to arrays.
+// header, and the literal. It also prints Poplar's references to arrays, as JSON does.
 #pragma once
 
 #include_next <fmt/format.h>
@@ -26,7 +26,7 @@ struct formatter<poplar::ArrayRef<T>> : formatter<std::string> {
   auto format(const poplar::ArrayRef<T>& values, Context& context) const {
     std::string text;
     for (const T& value : values) text += (text.empty() ? "" : ",") + fmt::format("{}", value);
-    return formatter<std::string>::format("{" + text + "}", context);
+    return formatter<std::string>::format("[" + text + "]", context);
   }
 };
 
