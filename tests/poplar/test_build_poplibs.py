@@ -50,6 +50,19 @@ def test_missing_packages_are_named() -> None:
     assert done.stdout.strip() == "['libnone-dev']"
 
 
+def test_an_object_of_another_checkout_is_not_taken(tmp_path: pathlib.Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.cc").write_text(f"int {name}() {{ return 0; }}\n")
+    script = (
+        "import pathlib, sys; sys.path.insert(0, 'tools'); from poplibs.workspace import compile_object;"
+        "folder = pathlib.Path(sys.argv[1]);"
+        "[compile_object(['g++', str(folder / name / 'a.cc')], folder / 'a.o') for name in ('first', 'second')]"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, check=True)
+    assert b"second" in (tmp_path / "a.o").read_bytes()
+
+
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="needs CMake")
 def test_programs_of_popsparse_are_listed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "tools").mkdir()

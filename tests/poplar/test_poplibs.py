@@ -14,6 +14,8 @@ from jax import lax
 import jax_ipu
 from jax_ipu import _ipu, compiler, poplibs
 from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.expression import ScalarProgram
+from jax_ipu.compiler.lowering.sort_keys import single_key
 from jax_ipu.compiler.options import compile_options, serialize_options
 from support.modes import lower
 from support.poplibs import FOLDER, needs_poplibs
@@ -74,6 +76,40 @@ def test_the_variable_becomes_an_option_that_a_program_may_change():
     assert compile_options(options.compile_options(b"")).poplibs == "/one"
     own = serialize_options({"ipu_poplibs": "/two"})
     assert compile_options(options.compile_options(own)).poplibs == "/two"
+
+
+LESS = ("total_lt", "f32", "pred")
+# (code, operand, the largest first), of a comparator of two pairs of f32; a constant is in register 4.
+COMPARATORS = {
+    "second operand": ([(*LESS, 2, 3, 0, 0)], (1, False)),
+    "largest first": ([(*LESS, 1, 0, 0, 0)], (0, True)),
+    "zeros are equal": (
+        [
+            *(("eq", "f32", "pred", 0, 4, 0, 0), ("select", "f32", "f32", 5, 4, 0, 0)),
+            *(("eq", "f32", "pred", 1, 4, 0, 0), ("select", "f32", "f32", 7, 4, 1, 0)),
+            (*LESS, 6, 8, 0, 0),
+        ],
+        (0, False),
+    ),
+    "different keys": ([("select", "f32", "f32", 0, 4, 0, 0), (*LESS, 5, 1, 0, 0)], None),
+    "two operands": ([(*LESS, 0, 3, 0, 0)], None),
+    "one element": ([(*LESS, 0, 0, 0, 0)], None),
+    "NaN has no place": ([("lt", "f32", "pred", 0, 1, 0, 0)], None),
+    "arithmetic": (
+        [("negate", "f32", "f32", 0, 0, 0, 0), ("negate", "f32", "f32", 1, 0, 0, 0), (*LESS, 5, 6, 0, 0)],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPARATORS)
+def test_keys_of_comparators(name):
+    code, expected = COMPARATORS[name]
+    program = ScalarProgram(["f32"] * 4, [("f32", bytes(4))], code, [4 + len(code)])
+    key = single_key(program)
+    assert (key and (key.operand, key.largest)) == expected
+    if name == "zeros are equal":
+        assert key.program.code == [("eq", "f32", "pred", 0, 1, 0, 0), ("select", "f32", "f32", 2, 1, 0, 0)]
 
 
 # With PopLibs ---------------------------------------------------------------------------------------------------------

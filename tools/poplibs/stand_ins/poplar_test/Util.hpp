@@ -45,6 +45,14 @@ inline std::unique_ptr<char[]> allocateHostMemoryForTensor(const poplar::Target&
   return std::make_unique<char[]>(hostBytes(target, t, replicationFactor));
 }
 
+// The same; writes how many bytes it is.
+inline std::unique_ptr<char[]> allocateHostMemoryForTensor(const poplar::Target& target,
+                                                           const poplar::Tensor& t,
+                                                           unsigned replicationFactor, std::size_t& bytes) {
+  bytes = hostBytes(target, t, replicationFactor);
+  return allocateHostMemoryForTensor(target, t, replicationFactor);
+}
+
 // A program to add to, or none.
 class OptionalProgram {
  public:
@@ -135,6 +143,17 @@ template <typename T, std::size_t N>
 void copy(const poplar::Target& target, const boost::multi_array_ref<T, N>& src, const poplar::Type& dstType,
           void* dst) {
   copy(target, src.data(), src.num_elements(), dstType, dst);
+}
+// Several arrays.
+template <typename T, std::size_t N>
+void copy(const poplar::Target& target, const poplar::Type& dstType,
+          const std::vector<boost::multi_array<T, N>>& src, std::vector<std::unique_ptr<char[]>>& dst) {
+  for (std::size_t i = 0; i < src.size(); ++i) copy(target, src[i], dstType, dst[i].get());
+}
+template <typename T, std::size_t N>
+void copy(const poplar::Target& target, const poplar::Type& srcType,
+          const std::vector<std::unique_ptr<char[]>>& src, std::vector<boost::multi_array<T, N>>& dst) {
+  for (std::size_t i = 0; i < dst.size(); ++i) copy(target, srcType, src[i].get(), dst[i]);
 }
 // The same with metadata for a QUARTER; other types have none.
 template <typename T>
