@@ -80,6 +80,19 @@ PROGRAMS: dict[str, MakeProgram] = {
     "nested where 1M": program(
         lambda x: jnp.where(x > 1, x * 2, jnp.where(x > 0, x + 1, jnp.where(x > -1, x - 1, -x))), _LONG
     ),
+    "select of four cases 1M": program(
+        lambda x: jnp.select([x < -1, x < 0, x < 1, x < 2], [x, x * 2, x * 3, x * 4], 0.0), _LONG
+    ),
+    "powers of 10000 numbers": program(lambda x: jnp.vander(x, 8), array(10_000)),
+    "distances 128x128x3": program(
+        lambda p: ((p[None] - p[:, None]) * (((p[None] - p[:, None]) ** 2).sum(-1) + 0.01)[..., None] ** -1.5).sum(1),
+        array(128, 3),
+    ),
+    "grey values 512x512x3": program(lambda x: x @ jnp.array([0.299, 0.587, 0.114], jnp.float32), array(512, 512, 3)),
+    "rotations of 20000 vectors": program(
+        lambda m, v: jnp.einsum("nij,nj->ni", m, v), array(20_000, 3, 3), array(20_000, 3)
+    ),
+    "upsampling 8x32x32x16": program(lambda x: jnp.repeat(jnp.repeat(x, 2, 1), 2, 2), array(8, 32, 32, 16)),
     "cumsum 1M": program(jnp.cumsum, _LONG),
     "cumsum 1M bf16": program(jnp.cumsum, _LONG.astype(jnp.bfloat16), tolerance=5e-2),
     "top-k 16 of 1M": program(lambda x: lax.top_k(x, 16), _LONG),

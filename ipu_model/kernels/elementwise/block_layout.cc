@@ -17,6 +17,8 @@ constexpr std::int64_t kFarApart = 64;
 constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
 // Rows of as many elements are worth a call.
 constexpr std::int64_t kLongRow = 64;
+// As many bytes are worth a call of memcpy.
+constexpr std::size_t kLongCopy = 64;
 
 struct Word16 {
   std::uint64_t word[2];
@@ -27,8 +29,8 @@ template <typename T, bool kGather>
 void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dense) {
   if (stride == static_cast<std::int64_t>(sizeof(T))) {
     T* p = reinterpret_cast<T*>(memory);
-    if (n >= kLongRow) {
-      const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+    const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+    if (bytes >= kLongCopy) {
       kGather ? std::memcpy(dense, p, bytes) : std::memcpy(p, dense, bytes);
       return;
     }
@@ -54,6 +56,9 @@ void CopyRows(unsigned char* memory, std::int64_t row_stride, std::int64_t strid
   if (stride == kSize && row_stride == length * kSize)
     return CopyRow<T, kGather>(memory, stride, rows * length, dense);
   if constexpr (kGather) {
+    const std::int64_t bytes = length * kSize;
+    if (stride == kSize && row_stride > 0 && bytes <= kLongestRun)
+      return (HasAvx512() ? avx512::CopyRuns : avx2::CopyRuns)(memory, row_stride, bytes, dense, rows);
     if (stride == 0)  // each element several times
       return FindLineCopies(sizeof(T)).repeated(memory, row_stride / kSize, dense, rows, length);
     if (row_stride == 0) {  // one row several times: what is there is copied behind itself

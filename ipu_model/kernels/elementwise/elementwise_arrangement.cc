@@ -15,7 +15,8 @@ std::int64_t TemporaryBytes() {
       std::clamp<std::int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), 32 << 10, 64 << 10) / 2;
   return bytes;
 }
-constexpr std::int64_t kSmallestBlock = 512, kLargestBlock = 2048;
+constexpr std::int64_t kSmallestBlock = 512,
+                       kLargestBlock = 2048;  // of 32 bits
 // In shorter rows, a call for each row costs more than to fill the block with the row's value.
 constexpr std::int64_t kShortestCall = 64;
 
@@ -60,8 +61,10 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   std::size_t register_size = 1;
   for (const RegisterType type : p.registers) register_size = std::max(register_size, SizeOf(type));
   const auto slot_estimate = static_cast<std::int64_t>(register_size) * std::max(1, p.num_slots);
+  // Blocks of narrow elements have more of them, so that the calls for a block cost as little.
+  const std::int64_t largest = kLargestBlock * 4 / std::min<std::int64_t>(4, register_size);
   std::int64_t block =
-      std::clamp(TemporaryBytes() / slot_estimate, kSmallestBlock, kLargestBlock) & ~std::int64_t{63};
+      std::clamp(TemporaryBytes() / slot_estimate, kSmallestBlock, largest) & ~std::int64_t{63};
   block = std::min(block, (elements + 63) & ~std::int64_t{63});
   b.layout =
       MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs), static_cast<int>(num_inputs),

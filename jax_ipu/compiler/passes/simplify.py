@@ -6,6 +6,7 @@ and a product with a mask is 0 where the mask is false, also for NaN, infinities
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from jax_ipu.compiler.expression import identity_of, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import COMPLEX, FLOAT, INTEGER, Literal, num_elements, pack_scalar
+from jax_ipu.compiler.types import COMPLEX, FLOAT, INTEGER, UNSIGNED, Literal, Shape, num_elements, pack_scalar
 
 # Views of constants with up to this many elements are computed at compile time.
 _SMALL = 1024
@@ -54,7 +55,38 @@ def compose_broadcast(op: Op, rewriter: Rewriter) -> Value | None:
         if added is not None:
             kept = [d for d in range(len(value.shape)) if d not in added]
             return rewriter.broadcast(source, shape, tuple(dims[d] for d in kept))
+        if source.op is not None and source.op.name == "broadcast_in_dim":
+            return _broadcast_before_merging(source.op, value.shape, shape, dims, rewriter)
     return None
+
+
+def _broadcast_before_merging(inner: Op, merged: Shape, shape: Shape, dims: Shape, rewriter: Rewriter) -> Value | None:
+    """The broadcast of a reshape that merges dimensions of a broadcast, as one broadcast whose result is reshaped.
+
+    So values that are repeated along several dimensions (`jnp.repeat`, nearest neighbours) are written once.
+    """
+    if any(shape[d] != extent for d, extent in zip(dims, merged, strict=True)):
+        return None
+    source = inner.result
+    extents = [[extent] for extent in shape]
+    positions: list[tuple[int, int]] = []  # of the dimensions of the source: in the result, and among what is merged
+    i = 0
+    for d, extent in zip(dims, merged, strict=True):
+        parts: list[int] = []
+        while i < len(source.shape) and (math.prod(parts) < extent or (source.shape[i] == 1 and extent > 0)):
+            positions.append((d, len(parts)))
+            parts.append(source.shape[i])
+            i += 1
+        if math.prod(parts) != extent:
+            return None
+        extents[d] = parts
+    if i < len(source.shape):
+        return None
+    begins = [0, *itertools.accumulate(map(len, extents))]
+    apart = tuple(extent for parts in extents for extent in parts)
+    places = [begins[d] + k for d, k in positions]
+    composed = tuple(places[d] for d in inner.attrs["broadcast_dimensions"])
+    return rewriter.reshape(rewriter.broadcast(inner.operands[0], apart, composed), shape)
 
 
 def inserted_units(small: tuple[int, ...], large: tuple[int, ...]) -> set[int] | None:
@@ -313,6 +345,9 @@ def _divide(op: Op, rewriter: Rewriter) -> Value | None:
     a, b = op.operands
     if op.result.dtype not in ("c64", "c128") and _is_number(b, 1):
         return a
+    exponent = _power_of_two(b) if op.result.dtype in UNSIGNED else None
+    if exponent is not None:
+        return rewriter.elementwise("shift_right_logical", a, rewriter.full(b.shape, b.dtype, exponent))
     folded = _fold(op, rewriter)
     return _product(op, rewriter) if folded is None else folded
 
@@ -320,17 +355,48 @@ def _divide(op: Op, rewriter: Rewriter) -> Value | None:
 def _product(op: Op, rewriter: Rewriter) -> Value | None:
     """a / constant as a * (1 / constant): in f32 and f64 with one more rounding, in other floats only where exact."""
     a, b = op.operands
+    shape, dtype = op.result.shape, op.result.dtype
     literal = splat_of(b)
-    if literal is None or not literal.data or op.result.dtype not in FLOAT:
+    if dtype not in FLOAT:
         return None
-    divisor = float(literal.scalar())
+    if literal is not None:
+        if not literal.data or not _has_reciprocal(float(literal.scalar()), dtype):
+            return None
+        return rewriter.elementwise("multiply", a, rewriter.full(shape, dtype, 1 / float(literal.scalar())))
+    view = b.op if b.op is not None and b.op.name == "broadcast_in_dim" else None
+    literal = _literal(b if view is None else view.operands[0])
+    if literal is None or dtype not in ("f32", "f64") or num_elements(literal.shape) > _SMALL:
+        return None
+    divisors = literal.numpy().astype(np.float64)
+    if not all(_has_reciprocal(divisor, dtype) for divisor in divisors.flat):
+        return None
+    factors = rewriter.constant(Literal.from_numpy(dtype, 1 / divisors))
+    if view is not None:
+        factors = rewriter.broadcast(factors, shape, tuple(view.attrs["broadcast_dimensions"]))
+    return rewriter.elementwise("multiply", a, factors)
+
+
+def _has_reciprocal(divisor: float, dtype: str) -> bool:
     mantissa, exponent = math.frexp(divisor)
     # Reciprocals of others may be denormal, or too large for a narrow type.
     if divisor == 0 or not -14 <= exponent <= 14:
+        return False
+    return abs(mantissa) == 0.5 or dtype in ("f32", "f64")
+
+
+def _power_of_two(value: Value) -> int | None:
+    """The exponent where all elements are the same power of two."""
+    literal = splat_of(value)
+    number = literal.scalar() if literal is not None and literal.data else 0
+    return number.bit_length() - 1 if number > 0 and number & (number - 1) == 0 else None
+
+
+def _remainder(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    exponent = _power_of_two(b) if op.result.dtype in UNSIGNED else None
+    if exponent is None:
         return None
-    if abs(mantissa) != 0.5 and op.result.dtype not in ("f32", "f64"):
-        return None
-    return rewriter.elementwise("multiply", a, rewriter.full(op.result.shape, op.result.dtype, 1 / divisor))
+    return rewriter.elementwise("and", a, rewriter.full(b.shape, b.dtype, (1 << exponent) - 1))
 
 
 def _logical(op: Op, rewriter: Rewriter) -> Value | None:
@@ -492,6 +558,7 @@ RULES: dict[str, Rule] = {
     "subtract": _subtract,
     "multiply": _multiply,
     "divide": _divide,
+    "remainder": _remainder,
     "maximum": _maximum,
     "minimum": _maximum,
     "and": _logical,

@@ -1,0 +1,72 @@
+"""Arithmetic with constants and repeated elements, simplified: which operations remain, and values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jax_ipu.compiler.pipeline import optimize
+from support.modes import array, check, each_mode
+from support.stages import legal
+
+X, IMAGE = array(40, 3), array(2, 4, 5, 3)
+WIDE = np.array([0, 1, 2, 7, 8, 9, 255, 256, 65535], np.uint16)
+SIGNED = np.array([0, 1, -1, 7, -8, -9, 2**31 - 1, -(2**31)], np.int32)
+PREDICATES = np.array([True, False, True])
+SCALES = jnp.array([0.229, 0.224, 0.225], jnp.float32)
+
+
+def _names(function, *arguments):
+    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
+    return [name for op in module.main.block.walk() for name in (*op.attrs.get("names", ()), op.name)]
+
+
+# Each with operations that remain, and those that do not.
+PROGRAMS = {
+    "quotient by several constants": (lambda x: x / SCALES, (X,), {"multiply"}, {"divide"}),
+    "quotient by zero": (lambda x: x / jnp.array([0, 1.5, -2], jnp.float32), (X,), {"divide"}, {"multiply"}),
+    "unsigned quotient": (lambda x: lax.div(x, jnp.uint16(8)), (WIDE,), {"shift_right_logical"}, {"divide"}),
+    "unsigned remainder": (lambda x: lax.rem(x, jnp.uint16(8)), (WIDE,), {"and"}, {"remainder"}),
+    "unsigned quotient by 1": (lambda x: lax.div(x, jnp.uint16(1)), (WIDE,), set(), {"divide"}),
+    "unsigned quotient by 10": (lambda x: lax.div(x, jnp.uint16(10)), (WIDE,), {"divide"}, set()),
+    "signed quotient": (lambda x: (lax.div(x, 8), x // 8, x % 8), (SIGNED,), {"divide"}, set()),
+    "predicates": (
+        lambda p: (p > False, p <= False, p == True, p != True, p >= False, p < False),  # noqa: E712
+        (PREDICATES,),
+        {"not"},
+        {"compare"},
+    ),
+    "never": (lambda x: (x > jnp.inf, x < -jnp.inf, jnp.inf < x), (X,), set(), {"compare"}),
+    "perhaps": (lambda x: (x >= jnp.inf, x == x, x > -jnp.inf), (X,), {"compare"}, set()),
+    "repeated twice": (
+        lambda x: jnp.repeat(jnp.repeat(x, 2, 1), 3, 2),
+        (IMAGE,),
+        {"broadcast_in_dim"},
+        set(),
+    ),
+    "repeated and spread": (
+        lambda x: jnp.repeat(x, 2, 0)[:, None, :] + jnp.zeros((80, 3, 3)),
+        (X,),
+        set(),
+        set(),
+    ),
+    "tiled twice": (lambda x: jnp.tile(jnp.tile(x, (2, 1)), (1, 2)), (X,), set(), set()),
+    "scaled up": (lambda x: jax.image.resize(x, (2, 8, 15, 3), "nearest"), (IMAGE,), set(), set()),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@each_mode
+def test_values(name, mode):
+    function, arguments, _, _ = PROGRAMS[name]
+    check(function, *arguments, mode=mode)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_remains(name):
+    function, arguments, present, absent = PROGRAMS[name]
+    names = _names(function, *arguments)
+    assert present <= set(names), names
+    assert not absent & set(names), names
+    assert names.count("broadcast_in_dim") <= 1 or "broadcast_in_dim" not in present, names
