@@ -213,7 +213,7 @@ def test_retries_for_memory_are_those_of_jit():
     """A program that only fits with less memory for its products."""
 
     def estimate(**options):
-        return jax_ipu.estimate(cubed, shape(374, 374), target="ipu2:3", compiler_options=options)
+        return jax_ipu.estimate(cubed, shape(308, 308), target="ipu2:2", compiler_options=options)
 
     assert not estimate(ipu_available_memory_proportion=0.61).fits  # a choice of the user is kept
     frugal = estimate(ipu_available_memory_proportion=0.1)
