@@ -281,18 +281,6 @@ TEST(EveryPathF32) {
   }
 }
 
-TEST(OneRowOfShortSums) {
-  const auto R = Layout::kRowMajor, T = Layout::kTransposed, G = Layout::kGeneral;
-  for (std::int64_t k = 1; k <= 9; ++k) {
-    for (const Case& x : std::vector<Case>{{1, 1, 70, k, R, T, R},
-                                           {40, 1, 3, k, R, T, R},
-                                           {40, 5, 1, k, R, R, R},
-                                           {3, 1, 33, k, G, T, G},
-                                           {1, 40000, 1, k, R, R, R}})
-      CheckExact(x, DType::kF32, DType::kF32, DType::kF32, -4, 4);
-  }
-}
-
 TEST(BroadcastGroups) {
   // All groups share B (folded into one product) or share A (which cannot be folded).
   for (const bool share_b : {true, false}) {

@@ -1,7 +1,6 @@
 // A few rows times a matrix. A B with unit stride along n is read row by row into sums that stay in L1; a B
 // with unit stride along k is multiplied by dot products. Compiled per instruction set.
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/product/gemv.h"
 #include "kernels/product/gemv_operands.h"
@@ -194,55 +193,6 @@ void Run(HostContext& context, const GemmProblem& p) {
   }
 }
 
-// The longest dot products that fill no vector: the columns of several are read at once instead.
-constexpr std::int64_t kShortSum = 8;
-
-// Columns [begin, end) of one row times B, by dot products of kTerms. kDense: B is one after the other.
-template <int kTerms, bool kDense>
-void ShortDots(const float* x, std::int64_t x_step, const float* __restrict b, std::int64_t b_column,
-               float* __restrict y, std::int64_t y_step, std::int64_t begin, std::int64_t end) {
-  float factors[kTerms];
-  for (int i = 0; i < kTerms; ++i) factors[i] = x[i * x_step];
-  const std::int64_t step = kDense ? kTerms : b_column;
-  for (std::int64_t j = begin; j < end; ++j) {
-    float sum = b[j * step] * factors[0];
-#pragma GCC unroll 8
-    for (int i = 1; i < kTerms; ++i) sum = std::fma(b[j * step + i], factors[i], sum);
-    y[j * (kDense ? 1 : y_step)] = sum;
-  }
-}
-template <int kTerms>
-void RunShortDots(HostContext& context, const GemmProblem& p) {
-  const bool dense = p.b.column == kTerms && p.c.column == 1 && p.n >= kLanes<float>;
-  const auto run = [&](std::int64_t g, std::int64_t begin, std::int64_t end) {
-    const float* x = static_cast<const float*>(p.a.data) + g * p.a.group;
-    const float* b = static_cast<const float*>(p.b.data) + g * p.b.group;
-    float* y = static_cast<float*>(const_cast<void*>(p.c.data)) + g * p.c.group;
-    (dense ? ShortDots<kTerms, true> : ShortDots<kTerms, false>)(x, p.a.column, b, p.b.column, y, p.c.column,
-                                                                 begin, end);
-  };
-  // Elements of the result from which a second worker pays.
-  constexpr std::int64_t kGrain = 16 << 10;
-  if (p.groups == 1) {
-    ParallelFor(context.pool, p.n, kGrain, [&](std::int64_t begin, std::int64_t end) { run(0, begin, end); });
-  } else {
-    ParallelFor(context.pool, p.groups, kGrain / p.n + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t g = begin; g < end; ++g) run(g, 0, p.n);
-    });
-  }
-}
-bool RunShortDots(HostContext& context, const GemmProblem& p) {
-  using Function = void (*)(HostContext&, const GemmProblem&);
-  static constexpr Function kFunctions[kShortSum] = {RunShortDots<1>, RunShortDots<2>, RunShortDots<3>,
-                                                     RunShortDots<4>, RunShortDots<5>, RunShortDots<6>,
-                                                     RunShortDots<7>, RunShortDots<8>};
-  if (p.m != 1 || p.k < 1 || p.k > kShortSum || p.b.row != 1) return false;
-  for (const GemmMatrix* matrix : {&p.a, &p.b, &p.c})
-    if (matrix->type != DType::kF32) return false;
-  kFunctions[p.k - 1](context, p);
-  return true;
-}
-
 template <typename T, typename Source>
 void RunRows(HostContext& context, const GemmProblem& p) {
   WithRows<kFewRows>(static_cast<int>(p.m), [&](auto m) { Run<T, Source, m.value>(context, p); });
@@ -255,7 +205,6 @@ bool RunFewRows(HostContext& context, const GemmProblem& p) {
   if (p.m > kFewRows || (p.m > 1 && b_bytes < kStreamedBytes) || (p.b.column != 1 && p.b.row != 1))
     return false;
   if (p.accumulator == DType::kF32) {
-    if (RunShortDots(context, p)) return true;
     if (p.b.type == DType::kF16) {
       RunRows<float, Half>(context, p);
     } else if (p.b.type == DType::kBF16) {
