@@ -128,6 +128,23 @@ std::vector<Tensor> sortWithPositions(Graph& graph, const std::vector<Tensor>& o
                                       const DebugContext& debugContext) {
   return standalone::sort(graph, operands, dimension, comparator, true, prog, debugContext);
 }
+// Sorts elsewhere and copies back, so any mapping does.
+Tensor createSortOperand(Graph& graph, const std::vector<poplar::Type>& types, std::size_t number,
+                         const std::vector<std::size_t>& shape, std::size_t, const Expression&, bool,
+                         const DebugContext& debugContext) {
+  const Tensor operand = graph.addVariable(types.at(number), shape, debugContext);
+  poputil::mapTensorLinearly(graph, operand);
+  return operand;
+}
+std::vector<Tensor> sortInPlace(Graph& graph, const std::vector<Tensor>& operands, std::size_t dimension,
+                                const Expression& comparator, bool positions, Sequence& prog,
+                                const DebugContext& debugContext) {
+  const std::vector<Tensor> results =
+      standalone::sort(graph, operands, dimension, comparator, positions, prog, debugContext);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    prog.add(poplar::program::Copy(results[i], operands[i], false, debugContext));
+  return {results.begin() + static_cast<std::ptrdiff_t>(operands.size()), results.end()};
+}
 std::pair<Tensor, Tensor> topK(Graph& graph, const Tensor& operand, std::size_t k, Sequence& prog,
                                bool largest, const DebugContext& debugContext) {
   return standalone::topK(graph, operand, k, prog, largest, debugContext);
