@@ -20,6 +20,9 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "subtract": lambda a, b: a - b,
     "divide": lambda a, b: a // b,
     "remainder": lambda a, b: a % b,
+    # Quotients and remainders by powers of two.
+    "shift_right_logical": lambda a, b: a >> b,
+    "and": lambda a, b: a & b,
 }
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "EQ": lambda a, b: a == b,
