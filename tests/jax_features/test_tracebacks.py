@@ -17,6 +17,7 @@ ipu = jax.devices("ipu")[0]
 
 
 def too_large(scale):
+    """Its result alone is larger than the memory."""
     return scale * jnp.ones((LARGE, LARGE)) @ jnp.ones((LARGE, LARGE))
 
 
@@ -51,7 +52,7 @@ def map_over_other_tiles():
 
 MISTAKES = {
     "jit": lambda: on_ipu(jax.jit(too_large), 1.0),
-    "grad of jit": lambda: on_ipu(jax.grad(jax.jit(lambda s: too_large(s).sum())), 1.0),
+    "grad of jit": lambda: on_ipu(jax.grad(jax.jit(lambda s: (s, too_large(s))), has_aux=True), 1.0),
     "pure_callback, shape": lambda: call_back(lambda x: np.ones(3, np.float32)),
     "pure_callback, exception": lambda: call_back(fails),
     "estimate": lambda: jax_ipu.estimate(fails, 1.0),
