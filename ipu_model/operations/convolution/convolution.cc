@@ -20,7 +20,7 @@
 #include "poplar/exceptions.hpp"
 
 struct hlo::ConvolutionPlans::Splits {
-  std::map<std::string, ipu_model::Grid> by_problem;
+  std::map<std::string, ipu_model::ConvolutionSplit> by_problem;
 };
 
 namespace ipu_model {
@@ -43,20 +43,21 @@ void WriteGeometry(Writer& writer, const ConvolutionGeometry& g) {
   writer.Write(g.batch_groups);
 }
 
+constexpr std::int64_t kLargestInteger = std::int64_t{1} << 40;
+
 ConvolutionGeometry ReadGeometry(Reader& reader) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
   ConvolutionGeometry g;
   g.spatial = static_cast<int>(reader.ReadInteger(0, kMaxPlannedSpatial));
   for (int d = 0; d < g.spatial; ++d) {
     ConvolutionWindow& w = g.window[d];
-    w.stride = reader.ReadInteger(1, kLargest);
-    w.padding_low = reader.ReadInteger(-kLargest, kLargest);
-    w.lhs_dilation = reader.ReadInteger(1, kLargest);
-    w.rhs_dilation = reader.ReadInteger(1, kLargest);
+    w.stride = reader.ReadInteger(1, kLargestInteger);
+    w.padding_low = reader.ReadInteger(-kLargestInteger, kLargestInteger);
+    w.lhs_dilation = reader.ReadInteger(1, kLargestInteger);
+    w.rhs_dilation = reader.ReadInteger(1, kLargestInteger);
     w.reversed = reader.Read<bool>();
   }
-  g.feature_groups = reader.ReadInteger(1, kLargest);
-  g.batch_groups = reader.ReadInteger(1, kLargest);
+  g.feature_groups = reader.ReadInteger(1, kLargestInteger);
+  g.batch_groups = reader.ReadInteger(1, kLargestInteger);
   return g;
 }
 
@@ -65,9 +66,10 @@ void CheckTypes(DType lhs, DType rhs, DType out);
 // inputs: lhs, rhs; outputs: the result.
 class ConvolutionOperation : public Operation, public LimitsBuffers {
  public:
-  ConvolutionOperation(const ConvolutionGeometry& geometry, Grid split, std::int64_t half_step,
-                       std::int64_t buffer_limit)
-      : geometry_(geometry), split_(std::move(split)), half_step_(half_step) {
+  // planned_bytes: the temporary memory that the split was planned for.
+  ConvolutionOperation(const ConvolutionGeometry& geometry, ConvolutionSplit split, std::int64_t half_step,
+                       std::int64_t planned_bytes, std::int64_t buffer_limit)
+      : geometry_(geometry), split_(std::move(split)), half_step_(half_step), planned_bytes_(planned_bytes) {
     limit_ = buffer_limit;
   }
 
@@ -93,22 +95,28 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
       fits = fits && IsModest({lhs[d + 2], w.lhs_dilation}) && IsModest({rhs[d + 2], w.rhs_dilation}) &&
              IsModest({out[d + 2] + 1, w.stride});
     }
-    return fits && IsSplitOf(split_, space, num_tiles);
+    return fits && IsSplitOf(split_.grid, space, num_tiles) && CoversParts(Problem(), split_);
   }
   void Write(Writer& writer) const override {
     WriteGeometry(writer, geometry_);
-    writer.Write(split_);
+    writer.Write(split_.grid);
+    for (const SerialCut* cut : {&split_.serial.outputs, &split_.serial.sums}) {
+      writer.Write(cut->dim);
+      writer.Write(cut->steps);
+      writer.Write(cut->size);
+    }
     writer.Write(half_step_);
+    writer.Write(planned_bytes_);
     writer.Write(limit_);
   }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
-    ConvolveWhole(Problem(), split_, static_cast<double>(limit_), context, in[0], in[1], out[0]);
+    ConvolveWhole(Problem(), Limited(), context, in[0], in[1], out[0]);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    return PlanConvolution(Problem(), split_, static_cast<double>(limit_), outputs[0], context);
+    return PlanConvolution(Problem(), Limited(), outputs[0], context);
   }
 
   double flops() const override {
@@ -122,13 +130,22 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
   }
 
   ConvolutionProblem Problem() const {
-    return {geometry_,      inputs[0].shape, inputs[1].shape, outputs[0].shape,
-            inputs[0].type, inputs[1].type,  outputs[0].type, half_step_};
+    return {geometry_,        inputs[0].shape, inputs[1].shape,
+            outputs[0].shape, inputs[0].type,  inputs[1].type,
+            outputs[0].type,  half_step_,      static_cast<double>(planned_bytes_)};
+  }
+
+  // The split, in more steps if the program does not fit otherwise.
+  ConvolutionSplit Limited() const {
+    const ConvolutionProblem problem = Problem();
+    if (limit_ >= planned_bytes_ || NumElements(problem.out) == 0) return split_;
+    return {split_.grid, LimitSerialSplit(problem, split_, static_cast<double>(limit_))};
   }
 
   ConvolutionGeometry geometry_;
-  Grid split_;
+  ConvolutionSplit split_;
   std::int64_t half_step_;  // as in ConvolutionProblem
+  std::int64_t planned_bytes_;
 };
 
 std::string Text(const std::vector<std::size_t>& shape) {
@@ -259,40 +276,46 @@ std::string KeyOf(const poplar::Target& target, const ConvolutionProblem& proble
   return writer.Take();
 }
 
-// Chooses the split, and sets the problem's half step.
-Grid SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem, const poplar::OptionFlags& flags,
-              hlo::ConvolutionPlans* plans) {
+// Returns the memory of a tile that a convolution may take for what is temporary.
+std::int64_t TemporaryBytesFor(const TargetModel& target, const Options& options) {
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>(options.memory_proportion * target.bytes_per_tile));
+}
+
+// Chooses the split, and sets the problem's half step and temporary memory.
+ConvolutionSplit SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem,
+                          const poplar::OptionFlags& flags, hlo::ConvolutionPlans* plans) {
   const Options options = ParseOptions(flags);
   const poplar::Target& device = graph.getTarget();
   const TargetModel& target = device.model();
   if (options.half_partials) problem.half_step = HalfStep(problem, target);
-  const auto choose = [&] {
-    return ChooseConvolutionSplit(problem, target, device.getNumTiles(), options.memory_proportion);
-  };
+  problem.most_temporary_bytes = static_cast<double>(TemporaryBytesFor(target, options));
+  const auto choose = [&] { return ChooseConvolutionSplit(problem, target, device.getNumTiles()); };
   const auto find = [&] {
     auto& splits = plans->splits().by_problem;
     std::string key = KeyOf(device, problem, options);
     const auto known = splits.find(key);
     return known != splits.end() ? known->second : splits.emplace(std::move(key), choose()).first->second;
   };
-  Grid split = plans == nullptr ? choose() : find();
+  ConvolutionSplit split = plans == nullptr ? choose() : find();
   if (!UsesMatrixUnit(problem, split, target)) problem.half_step = 0;
   return split;
-}
-
-// Returns the memory of a tile that one step of a convolution may take.
-std::int64_t StepBytesFor(const poplar::Target& target, const poplar::OptionFlags& flags) {
-  const double bytes = ParseOptions(flags).memory_proportion * target.model().bytes_per_tile;
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes));
 }
 
 }  // namespace
 
 std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
   const ConvolutionGeometry geometry = ReadGeometry(reader);
-  auto split = reader.Read<Grid>();
+  ConvolutionSplit split;
+  split.grid = reader.Read<Grid>();
+  for (SerialCut* cut : {&split.serial.outputs, &split.serial.sums}) {
+    cut->dim = static_cast<int>(reader.ReadInteger(0, kMaxRank));
+    cut->steps = reader.ReadInteger(1, kLargestInteger);
+    cut->size = reader.ReadInteger(0, kLargestInteger);
+  }
   const std::int64_t half_step = reader.ReadInteger(0, 512);
-  return std::make_unique<ConvolutionOperation>(geometry, std::move(split), half_step,
+  const std::int64_t planned_bytes = reader.ReadInteger(1, kLargestInteger);
+  return std::make_unique<ConvolutionOperation>(geometry, std::move(split), half_step, planned_bytes,
                                                 LimitsBuffers::ReadLimit(reader));
 }
 
@@ -354,7 +377,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   CheckTypes(in_type, rhs_type, params.outputType.id());
   ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
   CheckLayout(outputLayout, problem.out.size());
-  ipu_model::Grid split = SplitFor(graph, problem, options, plans);
+  ConvolutionSplit split = SplitFor(graph, problem, options, plans);
   const std::string& name = debugContext.getPathName();
   const poplar::Target& target = graph.getTarget();
   const bool like = outputMappingLike.valid();
@@ -364,10 +387,12 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   }
   Mapping mapping;
   if (!like) {
-    mapping = ConvolutionOutputMapping(problem, split, outputLayout, target.model(), target.getNumTiles());
+    mapping =
+        ConvolutionOutputMapping(problem, split.grid, outputLayout, target.model(), target.getNumTiles());
   }
+  const auto bytes = static_cast<std::int64_t>(problem.most_temporary_bytes);
   auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split),
-                                                          problem.half_step, StepBytesFor(target, options));
+                                                          problem.half_step, bytes, bytes);
   operation->name = name;
   operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
                        StridedView(graph, rhs, prog, {debugContext, "rhs"})};
@@ -388,8 +413,8 @@ poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& 
                                       const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.lhs.size());
-  const ipu_model::Grid split = SplitFor(graph, problem, options, plans);
-  Mapping mapping = ConvolutionInputMapping(problem, split, layout, graph.getTarget().model());
+  const ConvolutionSplit split = SplitFor(graph, problem, options, plans);
+  Mapping mapping = ConvolutionInputMapping(problem, split.grid, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.lhs, layout, std::move(mapping), debugContext.getPathName());
 }
 
@@ -402,8 +427,8 @@ poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type
                                         const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.rhs.size());
-  const ipu_model::Grid split = SplitFor(graph, problem, options, plans);
-  Mapping mapping = ConvolutionWeightsMapping(problem, split, layout, graph.getTarget().model());
+  const ConvolutionSplit split = SplitFor(graph, problem, options, plans);
+  Mapping mapping = ConvolutionWeightsMapping(problem, split.grid, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.rhs, layout, std::move(mapping), debugContext.getPathName());
 }
 

@@ -91,37 +91,56 @@ Folded Fold(const Work& work, unsigned folds) {
   return f;
 }
 
-// Cycles of rearranging operands and result in PopLibs' planner (addTransformCycleEstimate): if kernel
-// dimensions are folded, or if channels are padded to whole groups of inputs or outputs.
-Int TransformCycles(const TargetModel& target, DType type, const Work& work, const Folded& f, Int input_group,
-                    Int output_group) {
+Int InGroups(Int channels, Int group) { return CeilDivide(channels, group) * group; }
+
+// What rearranging operands and result takes in PopLibs' planner.
+struct Transform {
+  Int cycles = 0;
+  double bytes = 0;  // of temporary memory on a tile
+};
+
+// PopLibs: addTransformCycleEstimate. Operands and result are rearranged if kernel dimensions are folded, or
+// if channels are padded to whole groups of inputs or outputs; the result also if its groups are not those
+// that the next layer is taken to want.
+Transform TransformOf(const TargetModel& target, DType type, const Work& work, const Folded& f,
+                      Int input_group, Int output_group) {
   const bool folds = f.folds;
   const bool pads_inputs = f.all_channels % input_group != 0;
   const bool pads_outputs = work.all_features % output_group != 0;
-  if (!folds && !pads_inputs && !pads_outputs) return 0;
-  const Int inputs = CeilDivide(f.all_channels, input_group) * input_group;
-  const Int outputs = CeilDivide(work.all_features, output_group) * output_group;
+  const Int inputs = InGroups(f.all_channels, input_group);
+  const Int outputs = InGroups(work.all_features, output_group);
   const Int channels = f.all_channels * work.all_features;
-  const auto move = [&](Int elements, Int dim_size) {
-    return static_cast<Int>(
-        RearrangeCycles(target, type, CeilDivide(elements * work.all_groups, work.tiles), dim_size));
-  };
   const Int positions = work.all_batch * work.all_out[0] * work.all_out[1] * work.all_out[2];
-  Int cycles = 0;
+  Transform transform;
+  const auto on_tile = [&](Int elements) {
+    const Int each = CeilDivide(elements * work.all_groups, work.tiles);
+    // Source and copy are live at the same time.
+    transform.bytes = std::max(transform.bytes, 2.0 * static_cast<double>(each) * SizeOf(type));
+    return each;
+  };
+  const auto move = [&](Int elements, Int dim_size) {
+    return static_cast<Int>(RearrangeCycles(target, type, on_tile(elements), dim_size));
+  };
   if (folds) {
-    cycles += move(positions * inputs, channels);
+    transform.cycles += move(positions * inputs, channels);
     // The tile receives the input of every kernel position that it folds.
     const Int expanded = work.groups * f.field.rows * f.field.row_positions * f.channels;
-    cycles += std::max<Int>(0, expanded - work.input_elements) * static_cast<Int>(SizeOf(type)) /
-              target.exchange_bytes_per_cycle;
+    transform.cycles += std::max<Int>(0, expanded - work.input_elements) * static_cast<Int>(SizeOf(type)) /
+                        target.exchange_bytes_per_cycle;
   } else if (pads_inputs) {
-    cycles += move(work.all_inputs * inputs / std::max<Int>(1, work.all_channels), channels);
+    transform.cycles += move(work.all_inputs * inputs / std::max<Int>(1, work.all_channels), channels);
   }
-  cycles +=
-      move(work.all_kernel[0] * work.all_kernel[1] * work.all_kernel[2] / f.folded_taps * inputs * outputs,
-           channels);
-  if (pads_outputs) cycles += move(positions * outputs, work.all_features);
-  return cycles;
+  if (folds || pads_inputs || pads_outputs) {
+    const Int taps = work.all_kernel[0] * work.all_kernel[1] * work.all_kernel[2] / f.folded_taps;
+    transform.cycles += move(taps * inputs * outputs, channels);
+  }
+  if (pads_outputs) {
+    transform.cycles += move(positions * outputs, work.all_features);
+  } else if (output_group != target.AmpInputGroup(type)) {
+    const Int each = on_tile(positions * outputs);
+    transform.cycles += RegroupCycles(target, type, each, work.all_features, output_group);
+  }
+  return transform;
 }
 
 class Chooser {
@@ -132,7 +151,7 @@ class Chooser {
   ConvolutionChoice Best() {
     if (target_.AmpMacsPerCycle(type_) == 0) {
       best_ = {ConvolutionCodelet::kScalar, static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_)),
-               work_.taps(), 0};
+               work_.taps(), 0, 0};
       return best_;
     }
     unsigned foldable = 0;
@@ -154,14 +173,58 @@ class Chooser {
   }
 
  private:
-  // `moves`: of the copy of a folded input. PopLibs' planner knows what that moves, not what it costs to
-  // call.
-  void Offer(ConvolutionCodelet codelet, Int cycles, Int kernel_positions, Int moves = 0) {
-    if (cycles + moves >= least_) return;
-    least_ = cycles + moves;
+  // What PopLibs' planner knows of a method beside its cycles.
+  struct Method {
+    ConvolutionCodelet codelet;
+    Int input_group = 1, output_group = 1;  // channels
+    Int group_group = 1;                    // convolution groups that a vertex computes together
+    DType partial = DType::kF32;
+    Int kernel_positions = 1;
+    Transform transform = {};
+  };
+
+  // `cycles`: of the vertex.
+  void Offer(const Method& m, const Folded& f, std::uint64_t cycles) {
+    const double bytes = std::max(m.transform.bytes, ConvolutionBytes(m, f));
+    const double doublings = Doublings(bytes);
+    // PopLibs copies an input whose kernel positions become channels, before the tiles receive their parts
+    // (lib/poplin/Convolution.cpp, rearrangeActs). Its planner knows what that moves, not what it costs to
+    // call.
+    const Int moves = f.folds ? m.transform.cycles : 0;
+    const Int total = static_cast<Int>(cycles) + m.transform.cycles;
+    if (std::make_pair(doublings, total) >= least_) return;
+    least_ = {doublings, total};
     const Int copy = moves > 0 ? moves + Int{target_.local_copy_call_cycles} : 0;
-    best_ = {codelet, static_cast<std::uint64_t>(std::max<Int>(0, cycles)), kernel_positions,
-             static_cast<std::uint64_t>(copy)};
+    best_ = {m.codelet, static_cast<std::uint64_t>(std::max<Int>(0, total - moves)), m.kernel_positions,
+             static_cast<std::uint64_t>(copy), bytes};
+  }
+
+  // How often the planner doubles its memory until the method fits (lib/poplin/ConvPlan.cpp, minimizeMemory):
+  // up to twice a tile's, then it has no bound.
+  double Doublings(double bytes) const {
+    double doublings = 0;
+    for (double bound = work_.most_temporary_bytes; bytes > bound; bound *= 2) {
+      ++doublings;
+      if (bound >= 2.0 * target_.bytes_per_tile) break;
+    }
+    return doublings;
+  }
+
+  // PopLibs: addConvTempMemoryEstimate. Without the zeros around a tile's input, which are few.
+  double ConvolutionBytes(const Method& m, const Folded& f) const {
+    const Int groups = InGroups(work_.groups, m.group_group);
+    const Int inputs = InGroups(f.channels, m.input_group);
+    const Int outputs = InGroups(work_.features, m.output_group);
+    const Int field = f.folds ? f.field.rows * f.field.row_positions
+                              : work_.input_elements / std::max<Int>(1, work_.groups * work_.channels);
+    const Int taps = f.kernel[0] * f.kernel[1] * f.kernel[2];
+    const double partials = static_cast<double>(groups * outputs * work_.positions()) * SizeOf(m.partial);
+    double bytes = static_cast<double>(groups * inputs * (field + taps * outputs)) * SizeOf(type_) + partials;
+    if (m.codelet == ConvolutionCodelet::kSlic) {
+      constexpr double kSlicBytes = 200;
+      bytes += partials * static_cast<double>(m.group_group) / static_cast<double>(groups) + kSlicBytes;
+    }
+    return bytes;
   }
 
   void Amp(const Folded& f) {
@@ -181,20 +244,17 @@ class Chooser {
         const Int input_group = method.InputGroup(target_);
         const AmpGroups groups{work_.groups, CeilDivide(f.channels, input_group),
                                CeilDivide(work_.features, used)};
-        Int transform = TransformCycles(target_, type_, work_, f, input_group, used), moves = 0;
-        // PopLibs copies an input whose kernel positions become channels, before the tiles receive their
-        // parts (lib/poplin/Convolution.cpp, rearrangeActs).
-        if (f.folds) moves = std::exchange(transform, 0);
+        Method m{ConvolutionCodelet::kAmp1x1, input_group, used};
+        m.partial = float_partials ? DType::kF32 : DType::kF16;
+        m.transform = TransformOf(target_, type_, work_, f, input_group, used);
         if (f.one_row && height == 1) {
-          Offer(ConvolutionCodelet::kAmp1x1,
-                transform + static_cast<Int>(Amp1x1Cycles(target_, method, groups, f.field.row_positions)), 1,
-                moves);
+          Offer(m, f, Amp1x1Cycles(target_, method, groups, f.field.row_positions));
         } else {
-          Offer(ConvolutionCodelet::kAmpNx1,
-                transform +
-                    static_cast<Int>(AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], height),
-                                                  f.kernel[1] * f.kernel[2], f.field)),
-                f.kernel[0] * f.kernel[1] * f.kernel[2], moves);
+          m.codelet = ConvolutionCodelet::kAmpNx1;
+          m.kernel_positions = f.kernel[0] * f.kernel[1] * f.kernel[2];
+          Offer(m, f,
+                AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], height),
+                             f.kernel[1] * f.kernel[2], f.field));
         }
         if (used == Int{8}) break;
       }
@@ -202,6 +262,15 @@ class Chooser {
   }
 
   KernelShape Kernel() const { return {work_.dims[0].kernel * work_.dims[1].kernel, work_.dims[2].kernel}; }
+
+  // Returns a method without folded dimensions.
+  Method Plain(ConvolutionCodelet codelet, const Folded& f, Int input_group, Int output_group,
+               Int group_group) const {
+    Method m{codelet, input_group, output_group, group_group};
+    m.kernel_positions = work_.taps();
+    m.transform = TransformOf(target_, type_, work_, f, input_group, output_group);
+    return m;
+  }
 
   void Slic() {
     for (const Work::Dim& dim : work_.dims) {
@@ -214,10 +283,8 @@ class Chooser {
       if (work_.channels > channels || work_.features > channels || quarter != (channels == 8)) continue;
       const Int per_group = quarter ? 1 : 4 / channels;
       const SlicVertex vertex{per_group, CeilDivide(work_.groups, per_group), work_.dims[2].stride, quarter};
-      Offer(ConvolutionCodelet::kSlic,
-            TransformCycles(target_, type_, work_, plain, channels, channels) +
-                static_cast<Int>(SlicCycles(target_, vertex, Kernel(), plain.field)),
-            work_.taps());
+      Offer(Plain(ConvolutionCodelet::kSlic, plain, channels, channels, per_group), plain,
+            SlicCycles(target_, vertex, Kernel(), plain.field));
     }
   }
 
@@ -225,18 +292,17 @@ class Chooser {
     const Folded plain = Fold(work_, 0);
     const bool half = SizeOf(type_) == 2;
     const HmacVertex vertex{half, work_.groups, work_.channels, work_.features, plain.one_row};
-    Offer(ConvolutionCodelet::kHorizontalMac,
-          TransformCycles(target_, type_, work_, plain, half ? 2 : 1, 1) +
-              static_cast<Int>(HmacCycles(target_, vertex, Kernel(), plain.field)),
-          work_.taps());
+    Offer(Plain(ConvolutionCodelet::kHorizontalMac, plain, half ? 2 : 1, 1, 1), plain,
+          HmacCycles(target_, vertex, Kernel(), plain.field));
   }
 
   void Vmac() {
     if (SizeOf(type_) != 2 || work_.features != 1) return;
     const Folded plain = Fold(work_, 0);
     const VmacVertex vertex{CeilDivide(work_.groups, 4), work_.channels};
-    Offer(ConvolutionCodelet::kVerticalMac,
-          static_cast<Int>(VmacCycles(target_, vertex, Kernel(), plain.field)), work_.taps());
+    Method m{ConvolutionCodelet::kVerticalMac, 1, 1, 4};
+    m.kernel_positions = work_.taps();
+    Offer(m, plain, VmacCycles(target_, vertex, Kernel(), plain.field));
   }
 
   // PopLibs: addOuterProductConstraints, and getConvVertexOuterProductCandidates: products in the operands'
@@ -250,10 +316,10 @@ class Chooser {
     if (work_.dims[0].out != 1 || work_.dims[1].out != 1) return;
     const Int taps = work_.all_kernel[0] * work_.all_kernel[1] * work_.all_kernel[2];
     if (SizeOf(type_) == 2 && !half_partials_ && (work_.all_channels != 1 || taps != 1)) return;
-    Offer(ConvolutionCodelet::kOuterProduct,
-          static_cast<Int>(OuterProductCycles(target_, SizeOf(type_) > 2, work_.dims[2].out,
-                                              work_.features * work_.groups)),
-          1);
+    Method m{ConvolutionCodelet::kOuterProduct, 1, 1, 1};
+    m.partial = type_;
+    Offer(m, Fold(work_, 0),
+          OuterProductCycles(target_, SizeOf(type_) > 2, work_.dims[2].out, work_.features * work_.groups));
   }
 
   const TargetModel& target_;
@@ -261,7 +327,8 @@ class Chooser {
   const bool half_partials_;
   const Work& work_;
   ConvolutionChoice best_;
-  Int least_ = std::numeric_limits<Int>::max();  // of the choice, with its copy
+  // Doublings of the memory and cycles of the choice, with its copy.
+  std::pair<double, Int> least_ = {std::numeric_limits<double>::infinity(), 0};
 };
 
 }  // namespace

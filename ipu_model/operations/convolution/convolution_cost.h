@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 
 #include "core/target_model.h"
 
@@ -22,6 +23,8 @@ struct ConvolutionWork {
   std::int64_t groups = 1, features = 1, channels = 1, batch = 1;
   std::array<Dim, 3> dims;          // outermost first; a missing one has extent 1
   std::int64_t input_elements = 0;  // of the region that the vertex reads
+  // The temporary memory that the plan should do with, in bytes (PopLibs: getTileTempMemoryBound).
+  double most_temporary_bytes = std::numeric_limits<double>::infinity();
 
   // Of the whole convolution, per group, and how many tiles share it, for rearrangements.
   std::int64_t all_groups = 1, all_features = 1, all_channels = 1, all_batch = 1, all_inputs = 0, tiles = 1;
@@ -53,12 +56,16 @@ struct ConvolutionChoice {
   // Cycles of a superstep before, in which the input is copied so that kernel positions become channels; 0
   // without one.
   std::uint64_t copy_cycles = 0;
+  // Temporary memory of a tile, as PopLibs' planner counts it: operands and partial sums in whole groups of
+  // channels, or twice what is rearranged, where that is more.
+  double temporary_bytes = 0;
 };
 
-// Returns the codelet that PopLibs' planner finds cheapest, with the tile cycles of all six workers together
-// and of the rearrangement of operands and result that it needs, and those of the copy of a folded input.
-// Kernel dimensions become input channels (expandDims) if that pays. half_partials: of the AMP; the other
-// codelets have float ones.
+// Returns the codelet that PopLibs' planner finds cheapest among those that do with the work's temporary
+// memory, with the tile cycles of all six workers together and of the rearrangement of operands and result
+// that it needs, and those of the copy of a folded input. If none does, as PopLibs' planner: with twice the
+// memory, and twice that again, and with any in the end. Kernel dimensions become input channels (expandDims)
+// if that pays. half_partials: of the AMP; the other codelets have float ones.
 ConvolutionChoice ChooseCodelet(const TargetModel& target, DType type, bool half_partials,
                                 const ConvolutionWork& work);
 // Tile cycles of a vertex that adds `parts` partial sums of `elements` values each.

@@ -221,6 +221,7 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
   work.all_channels = p.rhs[1];
   work.all_batch = p.out[0];
   work.tiles = std::max<std::int64_t>(1, tiles);
+  work.most_temporary_bytes = p.most_temporary_bytes;
   work.all_inputs = p.out[0] * p.rhs[1];
   work.input_elements = work.groups * work.batch * work.channels;
   for (std::size_t d = 0; d < p.spatial(); ++d) {
@@ -249,19 +250,22 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
   return work;
 }
 
-bool UsesMatrixUnit(const ConvolutionProblem& problem, const Grid& split, const TargetModel& target) {
+bool UsesMatrixUnit(const ConvolutionProblem& problem, const ConvolutionSplit& split,
+                    const TargetModel& target) {
   if (NumElements(problem.out) == 0) return false;
-  const ConvolutionWork largest = WorkOfBox(problem, LargestBox(split), split.num_parts(), {});
+  const Box box = BoxOfStep(LargestBox(split.grid), split.serial, 0);
+  const ConvolutionWork largest = WorkOfBox(problem, box, split.grid.num_parts(), split.serial);
   return IsMatrixUnit(ChooseCodelet(target, problem.in_type, problem.half_step > 0, largest).codelet);
 }
 
-void ConvolveWhole(const ConvolutionProblem& p, const Grid& split, double step_bytes, HostContext& context,
+void ConvolveWhole(const ConvolutionProblem& p, const ConvolutionSplit& planned, HostContext& context,
                    const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
   if (p.half_step == 0 || out.num_elements() == 0) return Convolve(context, p.geometry, lhs, rhs, out);
   const std::vector<std::size_t> dims = ContractedDims(p);
+  const Grid& split = planned.grid;
   std::int64_t partials = 1;
   for (std::size_t d : dims) partials *= split.parts[d];
-  SerialSplit serial = ChooseSerialSplit(p, split, step_bytes);
+  SerialSplit serial = planned.serial;
   serial.outputs = {};  // steps over outputs have the same bits
   HostTensor total = out;
   total.type = DType::kF32;
@@ -317,9 +321,11 @@ class Planner {
   TilePlan Plan() {
     TilePlan plan;
     // Partial sums of one part that have the result's type are the result.
-    const bool summed = partials_ > 1 || (serial_.adds() && sum_ != p_->out_type);
+    const ConvolutionChoice choice = LargestChoice();
+    const bool summed =
+        partials_ > 1 || (serial_.adds() && sum_ != p_->out_type) || p_->casts(choice.codelet);
     if (summed) plan.temporaries.push_back({sum_, Placement()});
-    const bool copies = LargestChoice().copy_cycles > 0;
+    const bool copies = choice.copy_cycles > 0;
     for (std::int64_t step = 0; step < serial_.steps(); ++step) {
       // PopLibs' steps are trips of loops.
       if (copies) plan.supersteps.push_back({{InputCopy()}, step > 0});
@@ -491,10 +497,10 @@ class Planner {
 
 }  // namespace
 
-TilePlan PlanConvolution(const ConvolutionProblem& problem, const Grid& split, double step_bytes,
-                         const View& out, const DeviceContext& context) {
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const ConvolutionSplit& split, const View& out,
+                         const DeviceContext& context) {
   if (NumElements(problem.out) == 0) return {};
-  return Planner(problem, split, ChooseSerialSplit(problem, split, step_bytes), out, context).Plan();
+  return Planner(problem, split.grid, split.serial, out, context).Plan();
 }
 
 }  // namespace ipu_model

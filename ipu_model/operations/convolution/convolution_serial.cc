@@ -13,8 +13,8 @@ namespace {
 // More steps take longer than they are worth.
 constexpr std::int64_t kMostSteps = 16;
 
-// Returns of how many elements a step is a multiple, so that the matrix unit has whole groups of channels.
-std::int64_t Unit(const ConvolutionProblem& p, int dim) {
+// Returns of how many elements a step is a multiple, if the matrix unit is to have whole groups of channels.
+std::int64_t GroupOf(const ConvolutionProblem& p, int dim) {
   constexpr std::int64_t kOutputGroup = 16, kInputGroupBytes = 32;
   if (dim == kFeatureDim) return p.groups() > 1 ? p.features_per_group() : kOutputGroup;
   if (dim == kChannelDim)
@@ -22,8 +22,8 @@ std::int64_t Unit(const ConvolutionProblem& p, int dim) {
   return 1;
 }
 
-SerialCut Steps(const ConvolutionProblem& p, const std::int64_t* extents, int dim, std::int64_t steps) {
-  const std::int64_t unit = Unit(p, dim), extent = extents[dim];
+SerialCut Steps(const std::int64_t* extents, int dim, std::int64_t unit, std::int64_t steps) {
+  const std::int64_t extent = extents[dim];
   const std::int64_t size = CeilDivide(CeilDivide(extent, steps), unit) * unit;
   return {dim, CeilDivide(extent, size), size};
 }
@@ -93,19 +93,27 @@ StepBytes BytesOfStep(const ConvolutionProblem& p, const ConvolutionPart& part, 
   return bytes;
 }
 
-SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const ConvolutionPart& part, double limit) {
+namespace {
+
+// Returns the steps over outputs and over a dimension of `summed` that need at most `limit` bytes, as
+// `bytes_of` counts them, and move the least data; or those that need the least.
+template <typename UnitOf, typename BytesOf>
+SerialSplit LeastMoves(const ConvolutionProblem& p, const ConvolutionPart& part,
+                       const std::vector<int>& summed, double limit, const UnitOf& unit_of,
+                       const BytesOf& bytes_of) {
+  const auto steps = [&](int dim, std::int64_t n) { return Steps(part.extents, dim, unit_of(dim), n); };
   SerialSplit best;
-  double least_bytes = BytesOfStep(p, part, best).total();
+  double least_bytes = bytes_of(best);
   if (least_bytes <= limit) return best;
   double least_cycles = std::numeric_limits<double>::infinity();
   // Returns whether the steps fit.
   const auto consider = [&](const SerialSplit& serial) {
-    const StepBytes bytes = BytesOfStep(p, part, serial);
-    const double cycles = AddedCycles(bytes, serial);
-    const bool fits = bytes.total() <= limit;
-    if (fits ? cycles < least_cycles : least_bytes > limit && bytes.total() < least_bytes) {
+    const double cycles = AddedCycles(BytesOfStep(p, part, serial), serial);
+    const double bytes = bytes_of(serial);
+    const bool fits = bytes <= limit;
+    if (fits ? cycles < least_cycles : least_bytes > limit && bytes < least_bytes) {
       best = serial;
-      least_bytes = bytes.total();
+      least_bytes = bytes;
       if (fits) least_cycles = cycles;
     }
     return fits;
@@ -113,7 +121,7 @@ SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const ConvolutionPart
   const auto consider_cuts = [&](int dim) {
     SerialCut last;
     for (std::int64_t n = 2; n <= kMostSteps; n += std::max<std::int64_t>(1, n / 4)) {
-      const SerialCut cut = Steps(p, part.extents, dim, n);
+      const SerialCut cut = steps(dim, n);
       if (cut.steps == last.steps) continue;
       last = cut;
       SerialSplit serial;
@@ -121,26 +129,19 @@ SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const ConvolutionPart
       if (consider(serial)) return;  // more steps only move more
     }
   };
-  std::vector<int> summed;
-  // With groups a part has all of a group's inputs.
-  if (p.geometry.feature_groups == 1) summed.push_back(kChannelDim);
-  const auto spatial = static_cast<int>(p.spatial());
-  for (int d = 0; d < spatial; ++d) summed.push_back(kPositionDims + spatial + d);
   consider_cuts(kFeatureDim);
   for (int dim : summed) consider_cuts(dim);
   if (least_bytes <= limit) return best;
   for (std::int64_t n = 2; n <= kMostSteps / 2; n *= 2) {
     for (int dim : summed) {
       for (std::int64_t m = 2; n * m <= kMostSteps; m *= 2) {
-        const SerialSplit serial{Steps(p, part.extents, kFeatureDim, n), Steps(p, part.extents, dim, m)};
+        const SerialSplit serial{steps(kFeatureDim, n), steps(dim, m)};
         if (serial.outputs.split() && serial.sums.split() && consider(serial)) break;
       }
     }
   }
   return best;
 }
-
-namespace {
 
 // The largest part of a split.
 struct LargestPart {
@@ -158,13 +159,62 @@ struct LargestPart {
 
 }  // namespace
 
-SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const Grid& split, double bytes) {
-  return ChooseSerialSplit(p, LargestPart(p, split).part, bytes);
+double TemporaryBytesOf(const ConvolutionProblem& p, const ConvolutionPart& part, const SerialSplit& serial,
+                        const ConvolutionChoice& choice) {
+  const StepBytes bytes = BytesOfStep(p, part, serial);
+  const double reduced = part.contracted_parts > 1 ? bytes.partials : 0;
+  // Sums of steps over input channels are added to what the steps before left.
+  const double added = serial.adds() ? bytes.partials / static_cast<double>(part.contracted_parts) : 0;
+  return std::max(choice.temporary_bytes, reduced) + added;
 }
 
-bool HasSerialSplit(const ConvolutionProblem& p, const Grid& split, double bytes) {
-  const LargestPart largest(p, split);
-  return BytesOfStep(p, largest.part, ChooseSerialSplit(p, largest.part, bytes)).total() <= bytes;
+SerialSplit PlanSerialSplit(const TargetModel& target, const ConvolutionProblem& p,
+                            const ConvolutionPart& part, double limit, bool matrix_unit) {
+  ConvolutionProblem bounded = p;
+  bounded.most_temporary_bytes = matrix_unit ? std::numeric_limits<double>::infinity() : limit;
+  std::vector<int> summed;
+  // With groups a part has all of a group's inputs.
+  if (p.geometry.feature_groups == 1) summed.push_back(kChannelDim);
+  const bool grouped = p.groups() > 1;
+  const auto unit_of = [&](int dim) {
+    return matrix_unit || (grouped && dim == kFeatureDim) ? GroupOf(p, dim) : 1;
+  };
+  return LeastMoves(p, part, summed, limit, unit_of, [&](const SerialSplit& serial) {
+    const ConvolutionWork work = StepWork(bounded, part, serial);
+    return TemporaryBytesOf(p, part, serial, ChooseCodelet(target, p.in_type, p.half_step > 0, work));
+  });
+}
+
+SerialSplit LimitSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, double limit) {
+  const LargestPart largest(p, split.grid);
+  const auto bytes_of = [&](const SerialSplit& serial) {
+    return BytesOfStep(p, largest.part, serial).total();
+  };
+  if (bytes_of(split.serial) <= limit) return split.serial;
+  std::vector<int> summed;
+  if (p.geometry.feature_groups == 1) summed.push_back(kChannelDim);
+  const auto spatial = static_cast<int>(p.spatial());
+  for (int d = 0; d < spatial; ++d) summed.push_back(kPositionDims + spatial + d);
+  return LeastMoves(p, largest.part, summed, limit, [&](int dim) { return GroupOf(p, dim); }, bytes_of);
+}
+
+bool HasSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, double bytes) {
+  const LargestPart largest(p, split.grid);
+  return BytesOfStep(p, largest.part, LimitSerialSplit(p, split, bytes)).total() <= bytes;
+}
+
+bool CoversParts(const ConvolutionProblem& p, const ConvolutionSplit& split) {
+  const LargestPart largest(p, split.grid);
+  const auto covers = [&](const SerialCut& cut, int first, int last) {
+    return cut.steps == 1 ||
+           (cut.steps > 1 && cut.steps <= kMostSteps && cut.dim >= first && cut.dim <= last && cut.size > 0 &&
+            cut.size >= CeilDivide(largest.extents[static_cast<std::size_t>(cut.dim)], cut.steps));
+  };
+  const auto rank = static_cast<int>(largest.extents.size());
+  const SerialCut& sums = split.serial.sums;
+  const bool summed = sums.dim == kChannelDim || sums.dim >= kPositionDims + static_cast<int>(p.spatial());
+  return covers(split.serial.outputs, kFeatureDim, kFeatureDim) &&
+         (!sums.split() || (summed && covers(sums, kChannelDim, rank - 1)));
 }
 
 std::uint64_t StepSliceCycles(const TargetModel& target, const ConvolutionProblem& p, std::int64_t tiles,

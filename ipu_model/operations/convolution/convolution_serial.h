@@ -4,40 +4,11 @@
 #define IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_SERIAL_H_
 
 #include <cstdint>
-#include <utility>
 
 #include "core/target_model.h"
 #include "operations/convolution/convolution_plan.h"
 
 namespace ipu_model {
-
-// Dimensions of the iteration space; the kernel's follow those of the positions.
-enum ConvolutionDim : int { kBatchDim = 0, kFeatureDim, kChannelDim, kPositionDims };
-
-// The parts of one dimension of every tile's part of the iteration space, one for each step.
-struct SerialCut {
-  int dim = kFeatureDim;
-  std::int64_t steps = 1;
-  std::int64_t size = 0;  // the most elements of `dim` in a step
-
-  bool split() const { return steps > 1; }
-  // Returns the part of [begin, end) that step `step` processes; it may be empty.
-  std::pair<std::int64_t, std::int64_t> Range(std::int64_t begin, std::int64_t end, std::int64_t step) const;
-};
-
-// Steps over the output channels, of which a step computes some, and in each of them over a dimension that is
-// summed over, of which a step adds its products to the tile's partial sums.
-struct SerialSplit {
-  SerialCut outputs, sums;
-
-  std::int64_t steps() const { return outputs.steps * sums.steps; }
-  bool split() const { return steps() > 1; }
-  bool adds() const { return sums.split(); }
-  bool cuts_outputs() const { return outputs.split(); }
-  std::int64_t OutputStep(std::int64_t step) const { return step / sums.steps; }
-  std::int64_t SumStep(std::int64_t step) const { return step % sums.steps; }
-  bool IsLastSum(std::int64_t step) const { return SumStep(step) + 1 == sums.steps; }
-};
 
 // The largest part of a split: its extents, how many parts share an output, and how many tiles have a part.
 struct ConvolutionPart {
@@ -62,12 +33,23 @@ struct StepBytes {
 StepBytes BytesOfStep(const ConvolutionProblem& problem, const ConvolutionPart& part,
                       const SerialSplit& serial);
 
-// Returns the steps that need at most `bytes` on a tile and move the least data; one step if that suffices,
-// or the steps that need the least if none does.
-SerialSplit ChooseSerialSplit(const ConvolutionProblem& problem, const ConvolutionPart& part, double bytes);
-SerialSplit ChooseSerialSplit(const ConvolutionProblem& problem, const Grid& split, double bytes);
+// Returns the temporary memory of one step as PopLibs' planner counts it, in bytes, if its vertex is the one
+// that `choice` says.
+double TemporaryBytesOf(const ConvolutionProblem& problem, const ConvolutionPart& part,
+                        const SerialSplit& serial, const ConvolutionChoice& choice);
+// Returns the steps over output and input channels that do with the temporary memory `bytes` and move the
+// least data; one step if that suffices, or the steps that need the least if none does. matrix_unit: with
+// whole groups of its channels and the cheapest codelet, otherwise with any codelet.
+SerialSplit PlanSerialSplit(const TargetModel& target, const ConvolutionProblem& problem,
+                            const ConvolutionPart& part, double bytes, bool matrix_unit);
+
+// For a program that does not fit: returns the steps that need at most `bytes` on a tile and move the least
+// data; the planned ones if they suffice, or the steps that need the least if none does.
+SerialSplit LimitSerialSplit(const ConvolutionProblem& problem, const ConvolutionSplit& split, double bytes);
 // Whether these steps need no more than `bytes`.
-bool HasSerialSplit(const ConvolutionProblem& problem, const Grid& split, double bytes);
+bool HasSerialSplit(const ConvolutionProblem& problem, const ConvolutionSplit& split, double bytes);
+// Whether every part of a split is processed, whatever file the steps are from.
+bool CoversParts(const ConvolutionProblem& problem, const ConvolutionSplit& split);
 
 // Returns the cycles of a step beside its products, sums and exchange: slices of the operands, and of the
 // result after the last sum.

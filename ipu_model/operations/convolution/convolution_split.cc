@@ -28,12 +28,11 @@ constexpr double kTooLarge = 1e15;
 
 class SplitSearch {
  public:
-  SplitSearch(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles,
-              double memory_proportion)
+  SplitSearch(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles)
       : p_(problem),
         target_(target),
         tiles_(num_tiles),
-        setting_{memory_proportion * target.bytes_per_tile, problem.SumType(), false} {
+        setting_{problem.most_temporary_bytes, problem.SumType(), false} {
     Use(setting_);
     const int spatial = p_.geometry.spatial;
     rank_ = 3 + 2 * spatial;
@@ -46,7 +45,37 @@ class SplitSearch {
     }
   }
 
-  Grid Best() {
+  ConvolutionSplit Best() {
+    // PopLibs' planner (minimizeMemory): up to twice a tile's memory, then without a bound.
+    while (!FindWithin() && setting_.budget < 2.0 * target_.bytes_per_tile) {
+      found_ = {};
+      Use({2 * setting_.budget, setting_.sum_type, false});
+    }
+    if (found_[0].cost >= kTooLarge) {
+      found_ = {};
+      Use({std::numeric_limits<double>::infinity(), setting_.sum_type, false});
+      FindWithin();
+    }
+    // The best plan from one starting point is seldom far from the best, but often improved by an exchange.
+    Found best = found_[0];
+    for (const Found& found : found_) {
+      if (found.cost == std::numeric_limits<double>::infinity()) continue;
+      const Parts parts = Exchange(found.parts);
+      const double cost = Cost(parts);
+      if (cost < best.cost) best = {parts, cost};
+    }
+    return {Make(best.parts), CostAndSteps(best.parts).serial};
+  }
+
+ private:
+  struct Parts {
+    std::int64_t n[kMaxSpaceDims];
+    Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
+    bool operator==(const Parts& other) const { return std::equal(n, n + kMaxSpaceDims, other.n); }
+  };
+
+  // Finds plans in the setting, or with steps in the same memory. Returns whether the best one fits.
+  bool FindWithin() {
     // Also search with less memory and with wider sums: the greedy search may then find a better plan.
     const Setting plain = setting_;
     for (const double share : {1.0, 0.125}) {
@@ -62,29 +91,20 @@ class SplitSearch {
       Search(serial, serial);
       if (found_[0].cost >= before) Use(plain);
     }
-    // The best plan from one starting point is seldom far from the best, but often improved by an exchange.
-    Found best = found_[0];
-    for (const Found& found : found_) {
-      if (found.cost == std::numeric_limits<double>::infinity()) continue;
-      const Parts parts = Exchange(found.parts);
-      const double cost = Cost(parts);
-      if (cost < best.cost) best = {parts, cost};
-    }
-    return Make(best.parts);
+    return found_[0].cost < kTooLarge;
   }
 
- private:
-  struct Parts {
-    std::int64_t n[kMaxSpaceDims];
-    Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
-    bool operator==(const Parts& other) const { return std::equal(n, n + kMaxSpaceDims, other.n); }
-  };
-
-  // The memory of the largest part on its tile.
+  // The temporary memory of the largest part with its cheapest codelet.
   double BytesOf(const Parts& parts) const {
     std::int64_t extents[kMaxSpaceDims];
     const ConvolutionPart part = PartOf(parts, extents);
-    return BytesOfStep(p_, part, {}).total();
+    ConvolutionWork work = StepWork(p_, part, {});
+    work.most_temporary_bytes = std::numeric_limits<double>::infinity();
+    return TemporaryBytesOf(p_, part, {}, Choice(work));
+  }
+
+  ConvolutionChoice Choice(const ConvolutionWork& work) const {
+    return ChooseCodelet(target_, p_.in_type, setting_.sum_type == DType::kF16, work);
   }
 
   ConvolutionPart PartOf(const Parts& parts, std::int64_t* extents) const {
@@ -189,34 +209,44 @@ class SplitSearch {
 
   double CostOf(const Parts& parts) const {
     CheckDeadline();
-    const int spatial = p_.geometry.spatial;
+    return CostAndSteps(parts).cycles;
+  }
+
+  struct Costed {
+    double cycles;
+    SerialSplit serial;
+  };
+
+  // The cost of a part in one step, with the steps that let it have a faster codelet, or with any that fit.
+  Costed CostAndSteps(const Parts& parts) const {
     std::int64_t extents[kMaxSpaceDims];
     const ConvolutionPart part = PartOf(parts, extents);
-    const std::int64_t tiles = part.tiles, contracted = part.contracted_parts;
-    SerialSplit serial;
-    if (setting_.serial) serial = ChooseSerialSplit(p_, part, setting_.budget);
-    const ConvolutionWork work = StepWork(p_, part, serial);
+    Costed best{CostOf(parts, part, {}), {}};
+    if (!setting_.serial) return best;
+    for (const bool matrix_unit : {true, false}) {
+      if (!matrix_unit && best.cycles < kTooLarge) break;
+      const SerialSplit serial = PlanSerialSplit(target_, p_, part, setting_.budget, matrix_unit);
+      if (!serial.split()) continue;
+      const Costed steps{CostOf(parts, part, serial), serial};
+      if (steps.cycles < best.cycles) best = steps;
+    }
+    return best;
+  }
+
+  double CostOf(const Parts& parts, const ConvolutionPart& part, const SerialSplit& serial) const {
+    const int spatial = p_.geometry.spatial;
+    const std::int64_t *extents = part.extents, tiles = part.tiles, contracted = part.contracted_parts;
+    ConvolutionWork work = StepWork(p_, part, serial);
+    work.most_temporary_bytes = setting_.budget;
     const std::int64_t features =
         serial.cuts_outputs() ? std::min(extents[1], serial.outputs.size) : extents[1];
     const double input_bytes = static_cast<double>(work.input_elements) * SizeOf(p_.in_type);
     const double weight_bytes =
         static_cast<double>(features * work.channels * work.taps()) * SizeOf(p_.rhs_type);
     const double outputs = static_cast<double>(features * work.positions());
-    if (setting_.serial) {
-      const double bytes = BytesOfStep(p_, part, serial).total();
-      if (bytes > setting_.budget) return kTooLarge * bytes;
-    } else {
-      double bytes =
-          input_bytes + weight_bytes + outputs * SizeOf(contracted > 1 ? setting_.sum_type : p_.out_type);
-      if (contracted > 1) {
-        // The sums of other tiles arrive while the tile's own are still live.
-        const std::int64_t each = CeilDivide(NumElements(p_.out), tiles);
-        bytes =
-            std::max(bytes, (outputs + static_cast<double>(contracted * each)) * SizeOf(setting_.sum_type));
-      }
-      if (bytes > setting_.budget) return kTooLarge * bytes;
-    }
-
+    const ConvolutionChoice choice = Choice(work);
+    const double bytes = TemporaryBytesOf(p_, part, serial, choice);
+    if (bytes > setting_.budget) return kTooLarge * bytes;
     // PopLibs: addExchangeCycleEstimates. The tiles that use weights each hold a share of them. The input
     // comes from another operation, so none of it is taken to be in place. Features are innermost in tile
     // order, so neighbours receive the same input, at twice the rate.
@@ -224,8 +254,6 @@ class SplitSearch {
     for (int d = 0; d < spatial; ++d) weight_users *= parts.n[3 + d];
     const unsigned rate = target_.exchange_bytes_per_cycle;
     const unsigned shared = parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1;
-    const ConvolutionChoice choice =
-        ChooseCodelet(target_, p_.in_type, setting_.sum_type == DType::kF16, work);
     const std::uint64_t moves =
         choice.copy_cycles > 0 ? choice.copy_cycles - target_.local_copy_call_cycles : 0;
     double cycles = static_cast<double>(choice.cycles + moves) + input_bytes / (rate * shared) +
@@ -238,9 +266,9 @@ class SplitSearch {
           std::max(1.0 * target_.VectorWidth(p_.out_type), total / static_cast<double>(tiles_) + 1));
       sums = static_cast<double>(each * contracted) * SizeOf(setting_.sum_type) /
                  target_.exchange_bytes_per_cycle +
-             static_cast<double>(
-                 ReducePartialsCycles(target_, setting_.sum_type, p_.out_type, contracted, each)) +
-             target_.sync_cycles;
+             SumCycles(contracted, each);
+    } else if (p_.casts(choice.codelet)) {
+      sums = SumCycles(1, static_cast<std::int64_t>(outputs));
     }
     if (!serial.split()) return cycles + sums;
     // PopLibs: totalCycles of addEstimates.
@@ -252,6 +280,13 @@ class SplitSearch {
     const auto steps = static_cast<double>(serial.sums.steps);
     return static_cast<double>(serial.outputs.steps) *
            (steps * cycles + (steps - 1) * (slices(false) + added) + slices(true) + sums);
+  }
+
+  // The superstep that adds `parts` partial sums of each of `elements` values, and casts the result.
+  double SumCycles(std::int64_t parts, std::int64_t elements) const {
+    return static_cast<double>(
+               ReducePartialsCycles(target_, setting_.sum_type, p_.out_type, parts, elements)) +
+           target_.sync_cycles;
   }
 
   // Repeatedly raises the part count with the best saving, as long as there is one.
@@ -353,10 +388,10 @@ class SplitSearch {
 
 }  // namespace
 
-Grid ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles,
-                            double memory_proportion) {
-  if (NumElements(problem.out) == 0) return Grid::Linear(1, 1, 1, num_tiles);
-  return SplitSearch(problem, target, num_tiles, memory_proportion).Best();
+ConvolutionSplit ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
+                                        unsigned num_tiles) {
+  if (NumElements(problem.out) == 0) return {Grid::Linear(1, 1, 1, num_tiles), {}};
+  return SplitSearch(problem, target, num_tiles).Best();
 }
 
 }  // namespace ipu_model

@@ -109,13 +109,18 @@ std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType o
                                     partials * vectors);
 }
 
-double RearrangeCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t dim_size) {
+std::int64_t RegroupCycles(const TargetModel& target, DType type, std::int64_t elements,
+                           std::int64_t dim_size, std::int64_t group) {
   const auto size = static_cast<std::int64_t>(SizeOf(type));
   const std::int64_t granularity = size > 2 ? 2 : 4;
-  const std::int64_t bytes_per_cycle = std::min<std::int64_t>(target.memcpy_bytes_per_cycle, size);
-  const std::int64_t copy =
-      CeilDivide(elements * size * 5, bytes_per_cycle * (dim_size % granularity == 0 ? 4 : 3));
-  return static_cast<double>(copy + CeilDivide(elements * size, target.exchange_bytes_per_cycle));
+  const std::int64_t bytes_per_cycle = std::min<std::int64_t>(target.memcpy_bytes_per_cycle, size * group);
+  return CeilDivide(elements * size * 5, bytes_per_cycle * (dim_size % granularity == 0 ? 4 : 3));
+}
+
+double RearrangeCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t dim_size) {
+  const std::int64_t copy = RegroupCycles(target, type, elements, dim_size, /*group=*/1);
+  return static_cast<double>(
+      copy + CeilDivide(elements * static_cast<std::int64_t>(SizeOf(type)), target.exchange_bytes_per_cycle));
 }
 
 std::uint64_t OperandSliceCycles(const TargetModel& target, DType type, std::int64_t elements,
