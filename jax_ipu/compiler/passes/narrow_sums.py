@@ -1,0 +1,70 @@
+"""Sums of f16 values that JAX makes in f32 read the f16 values: no array of f32 exists beside them.
+
+`jnp.sum` and `softmax` convert f16 to f32, sum, and convert the result back. An IPU's vertices of f16 sums have partial
+sums in f32, so the value is the same, and half of the memory and one pass over the values are saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jax_ipu.compiler.expression import single_op, splat_of
+from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
+
+_NARROW, _WIDE = "f16", "f32"
+# What only moves a sum between the reduction and its conversion.
+_VIEWS = frozenset(("reshape", "broadcast_in_dim", "transpose"))
+
+
+def run(module: Module) -> None:
+    """Rewrites the conversions of main."""
+    made: dict[Value, Value] = {}
+    rewrite(module.main.block, {"convert": lambda op, rewriter: _convert(op, rewriter, made)})
+
+
+def _convert(op: Op, rewriter: Rewriter, made: dict[Value, Value]) -> Value | None:
+    """`made`: the narrow sums, by the wide ones."""
+    if (op.result.dtype, op.operands[0].dtype) != (_NARROW, _WIDE):
+        return None
+    views: list[Op] = []
+    wide = op.operands[0]
+    while wide.op is not None and wide.op.name in _VIEWS:
+        views.append(wide.op)
+        wide = wide.op.operands[0]
+    values = _summed(wide)
+    if values is None or not all(_is_narrowed(user) for user in _users(wide)):
+        return None
+    if wide not in made:
+        assert wide.op is not None
+        made[wide] = rewriter.sum(values, wide.op.attrs["dimensions"])
+    value = made[wide]
+    for view in reversed(views):
+        value = rewriter.emit(view.name, (value,), view.result.shape, _NARROW, dict(view.attrs))
+    return value
+
+
+def _summed(wide: Value) -> Value | None:
+    """The narrow values whose sum in f32 this is."""
+    reduce = wide.op
+    if reduce is None or reduce.name != "reduce" or len(reduce.results) != 1 or single_op(reduce.regions[0]) != "add":
+        return None
+    values, first = reduce.operands
+    literal = splat_of(first)
+    if literal is None or any(literal.data) or values.op is None or values.op.name != "convert":
+        return None
+    narrow = values.op.operands[0]
+    return narrow if narrow.dtype == _NARROW else None
+
+
+def _users(value: Value) -> Iterator[Op]:
+    """The ops that read the value or a view of it."""
+    for user in value.users:
+        if user.name in _VIEWS:
+            yield from _users(user.result)
+        else:
+            yield user
+
+
+def _is_narrowed(user: Op) -> bool:
+    return user.name == "convert" and user.result.dtype == _NARROW

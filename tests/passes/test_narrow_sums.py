@@ -1,0 +1,53 @@
+"""Sums of f16 values that JAX makes in f32: no array of f32 exists, and partial sums are not rounded to f16."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jax_ipu.compiler.pipeline import optimize
+from support.modes import check, with_codelets
+from support.stages import legal
+
+# Their sums in f16 would stay at 2048.
+ROWS = (1 + np.random.default_rng(0).integers(0, 2, (3, 5000)) / 1024).astype(np.float16)
+SCORES = np.random.default_rng(1).normal(size=(2, 7, 40)).astype(np.float16)
+
+
+def sum_and_wide(x):
+    total = lax.reduce(x.astype(jnp.float32), jnp.float32(0), lax.add, (1,))
+    return total.astype(jnp.float16), total
+
+
+# Each with whether an array of f32 remains that is as large as the values.
+PROGRAMS = {
+    "sum": (lambda x: x.sum(-1), ROWS, False),
+    "sum of all": (lambda x: x.sum(), ROWS, False),
+    "sum of exponentials": (lambda x: jnp.exp(x).sum(-1), SCORES, False),
+    "softmax": (lambda x: jax.nn.softmax(x, -1), SCORES, False),
+    "masked softmax": (lambda x: jax.nn.softmax(jnp.where(x > 0, x, -jnp.inf), 1), SCORES, False),
+    "kept dimension": (lambda x: x - x.sum(1, keepdims=True), SCORES, False),
+    "read in f32": (sum_and_wide, ROWS, True),
+    "not from zero": (
+        lambda x: lax.reduce(x.astype("float32"), jnp.float32(1), lax.add, (1,)).astype("float16"),
+        ROWS,
+        True,
+    ),
+    "maximum": (lambda x: lax.reduce(x.astype("float32"), -jnp.inf, lax.max, (1,)).astype("float16"), ROWS, True),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@with_codelets
+def test_values(name, mode):
+    function, values, _ = PROGRAMS[name]
+    check(function, values, mode=mode)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_arrays_of_f32(name):
+    function, values, wide = PROGRAMS[name]
+    module = optimize(legal(str(jax.jit(function).lower(values).compiler_ir())), 1 << 29).module
+    made = {(r.dtype, r.shape) for op in module.main.block.walk() for r in op.results}
+    assert (("f32", values.shape) in made) == wide, made
