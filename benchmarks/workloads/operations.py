@@ -48,7 +48,18 @@ def _looped_product(x: Any, matrix: Any) -> Any:
     return lax.fori_loop(0, 100, lambda _, x: jnp.tanh(x @ matrix), x)
 
 
+def _upper_case(text: Any) -> Any:
+    return jnp.where((text >= ord("a")) & (text <= ord("z")), text - 32, text)
+
+
+def _blend(a: Any, b: Any, alpha: Any) -> Any:
+    """A mixture of two images of bytes."""
+    return (a.astype(jnp.float32) * alpha + b.astype(jnp.float32) * (1 - alpha)).astype(jnp.uint8)
+
+
 _IMAGES = array(8, 224, 224, 3)
+_BYTES = indices((1024, 1024, 3), 256).astype(np.uint8)
+_TEXT = indices(1 << 22, 96).astype(np.uint8) + np.uint8(32)
 
 PROGRAMS: dict[str, MakeProgram] = {
     "matmul 1000 x 4x4": program(jnp.matmul, array(1000, 4, 4), array(1000, 4, 4)),
@@ -124,6 +135,10 @@ PROGRAMS: dict[str, MakeProgram] = {
     "interpolation 10000 in 100": program(jnp.interp, array(10_000), np.sort(array(100, seed=1)), array(100, seed=2)),
     "searchsorted 100000 in 100000": program(jnp.searchsorted, np.sort(array(100_000)), array(100_000, seed=1)),
     "erf 1M": program(lax.erf, _BIG),
+    "upper case of 4M bytes": program(_upper_case, _TEXT),
+    "blend of images of bytes": program(_blend, _BYTES, _BYTES[::-1].copy(), np.float32(0.3)),
+    "masks 4M": program(lambda a, b: (a & ~b) | (b & ~a), _TEXT > 64, _TEXT > 80),
+    "Gray code of 2M 16-bit integers": program(lambda x: x ^ (x >> 1), _TEXT.view(np.uint16)),
     "counts of equal rows 100000x3": program(
         lambda x, y: (x == y).all(-1).sum(), indices((100_000, 3), 3), indices((100_000, 3), 3, seed=2)
     ),

@@ -12,8 +12,7 @@
 namespace ipu_model {
 namespace {
 
-constexpr int kLanes = 8;  // of 32 bits
-constexpr std::int32_t kSpillBytes = 32;
+constexpr int kVectorBytes = 32;
 constexpr std::size_t kMostSteps = 64, kMostPointers = 32, kOwnPointers = CodeRun::kOwnPointers;
 constexpr int kNeverRead = 1 << 10;
 constexpr std::size_t kMostCodes = 4;
@@ -23,9 +22,9 @@ constexpr Gpr kSaved[] = {Gpr::kRbx, Gpr::kRbp, Gpr::kR13, Gpr::kR14, Gpr::kR15}
 constexpr Gpr kIndex = Memory::kIndex, kVectors = Gpr::kR15;
 
 bool IsSelect(const MicroKind& kind) { return kind.code == static_cast<std::uint16_t>(ScalarOp::kSelect); }
-bool IsWord(RegisterType type) {
-  return type == RegisterType::kF32 || type == RegisterType::kS32 || type == RegisterType::kU32;
-}
+// Whether a lane of 32 bits can hold values of a type.
+bool FitsLane(RegisterType type) { return SizeOf(type) <= 4; }
+bool IsSigned(RegisterType type) { return type == RegisterType::kS8 || type == RegisterType::kS16; }
 bool ReadsPredicate(const MicroStep& step, int operand) {
   return step.kind.predicates || (operand == 0 && IsSelect(step.kind));
 }
@@ -39,9 +38,11 @@ class Generator {
         run_(*run),
         first_constant_(program.inputs.size()),
         first_result_(program.registers.size() - program.steps.size()),
-        registers_(&code_, [this](const CodeValue& value) { return NextRead(value); }) {}
+        registers_(&code_, [this](const CodeValue& value) { return NextRead(value); }) {
+    registers_.SetLaneBytes(run_.lane_bytes);
+  }
 
-  bool HasCode() { return Body(kLanes); }
+  bool HasCode() { return Body(lanes()); }
 
   // Returns whether all steps have code.
   bool Run() {
@@ -64,8 +65,8 @@ class Generator {
     code_.CompareImmediate(kVectors, 0);
     code_.JumpIfZero(rest);
     code_.Bind(vectors);
-    if (!Body(kLanes)) return false;
-    code_.AddImmediate(kIndex, kLanes);
+    if (!Body(lanes())) return false;
+    code_.AddImmediate(kIndex, lanes());
     code_.DecrementGpr(kVectors);
     code_.JumpIfNotZero(vectors);
     code_.Bind(rest);
@@ -86,6 +87,7 @@ class Generator {
   }
 
  private:
+  int lanes() const { return kVectorBytes / run_.lane_bytes; }
   static Memory Entry(std::size_t i) {
     return {RegisterFile::kTable, static_cast<std::int32_t>(i * sizeof(void*))};
   }
@@ -97,7 +99,7 @@ class Generator {
   }
   CodeAddress Spilled(std::uint16_t reg) const {
     const auto step = static_cast<std::ptrdiff_t>(reg - first_result_ - run_.first);
-    return {CodeAddress::kScratch, step * kSpillBytes};
+    return {CodeAddress::kScratch, step * kVectorBytes};
   }
   static CodeAddress Pointer(std::size_t i) { return {CodeAddress::kFirstPointer + static_cast<int>(i), 0}; }
 
@@ -105,7 +107,7 @@ class Generator {
   int NextRead(const CodeValue& value) const {
     std::uint16_t reg = 0;
     if (value.address.base == CodeAddress::kScratch) {
-      reg = static_cast<std::uint16_t>(value.address.offset / kSpillBytes +
+      reg = static_cast<std::uint16_t>(value.address.offset / kVectorBytes +
                                        static_cast<std::ptrdiff_t>(first_result_ + run_.first));
     } else if (value.address.base >= CodeAddress::kFirstPointer) {
       reg = run_.operands[static_cast<std::size_t>(value.address.base - CodeAddress::kFirstPointer)];
@@ -120,46 +122,54 @@ class Generator {
     return kNeverRead;
   }
 
-  CodeValue Value(std::uint16_t reg, bool predicate, int lanes) const {
+  // A value in the program's memory, of a type that the step may see in it.
+  CodeValue Outside(std::size_t pointer, RegisterType type, bool predicate, int lanes) const {
+    using Form = CodeValue::Form;
     CodeValue value;
-    value.form = predicate ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers;
-    value.bytes = (predicate ? 1 : 4) * lanes;
-    if (IsOfRun(reg)) {
-      value.address = Spilled(reg);
-      return value;
-    }
-    const auto found = std::find(run_.operands.begin(), run_.operands.end(), reg);
-    value.address = Pointer(static_cast<std::size_t>(found - run_.operands.begin()));
-    if (single_[reg] != 0) {
-      value.bytes = predicate ? 1 : 4;
-      value.broadcast = lanes > 1;
-    }
+    value.element = static_cast<std::uint8_t>(SizeOf(type));
+    const bool extended = value.element < run_.lane_bytes;
+    value.form = predicate        ? Form::kPredicates
+                 : !extended      ? Form::kNumbers
+                 : IsSigned(type) ? Form::kSignExtended
+                                  : Form::kZeroExtended;
+    value.bytes = value.element * lanes;
+    value.address = Pointer(pointer);
     return value;
   }
+  CodeValue Operand(std::uint16_t reg, RegisterType type, bool predicate, int lanes) const {
+    if (IsOfRun(reg)) return OfRun(reg);
+    const auto found = std::find(run_.operands.begin(), run_.operands.end(), reg);
+    const auto pointer = static_cast<std::size_t>(found - run_.operands.begin());
+    if (predicate) type = RegisterType::kU8;
+    CodeValue value = Outside(pointer, type, predicate, single_[reg] != 0 ? 1 : lanes);
+    value.broadcast = single_[reg] != 0 && lanes > 1;
+    return value;
+  }
+  // A value between the steps leaves its register as it is.
+  CodeValue OfRun(std::uint16_t reg) const { return {Spilled(reg), kVectorBytes}; }
 
   bool Body(int lanes) {
     registers_.Forget();
     for (step_ = run_.first; step_ < run_.end; ++step_) {
       const MicroStep& step = p_.steps[step_];
-      VectorCode vector(&code_, &registers_, &rare_calls_, step.kind, lanes, step.immediate);
+      VectorCode vector(&code_, &registers_, &rare_calls_, step.kind, lanes, step.immediate, run_.lane_bytes);
       for (int k = 0; k < step.num_operands; ++k) {
         const std::uint16_t reg = step.operand[k];
         const bool predicate = ReadsPredicate(step, k);
         if (reg >= first_constant_ && reg < first_result_) {
           vector.AddConstant(p_.constants[reg - first_constant_].data(), predicate);
         } else {
-          vector.AddOperand(Value(reg, predicate, lanes));
+          vector.AddOperand(Operand(reg, step.kind.type, predicate, lanes));
         }
       }
       const Vector made = vector.Emit();
       if (made < 0) return false;
-      CodeValue value = Value(step.result, step.kind.predicate_result, lanes);
-      registers_.Define(made, value);
+      registers_.Define(made, OfRun(step.result));
       const auto result = std::find(run_.results.begin(), run_.results.end(), step.result);
       if (result != run_.results.end()) {
-        value.address =
-            Pointer(run_.operands.size() + static_cast<std::size_t>(result - run_.results.begin()));
-        registers_.Write(made, value);
+        const std::size_t pointer =
+            run_.operands.size() + static_cast<std::size_t>(result - run_.results.begin());
+        registers_.Write(made, Outside(pointer, step.kind.result, step.kind.predicate_result, lanes));
       }
       registers_.Release();
       for (int k = 0; k < step.num_operands; ++k) DropIfRead(step.operand[k]);
@@ -196,12 +206,16 @@ class Runs {
       CodeRun run;
       run.first = s;
       run.end = s;
-      while (run.end < p_.steps.size() && run.end - s < kMostSteps && HasCode(run.end)) ++run.end;
+      while (run.end < p_.steps.size() && run.end - s < kMostSteps && HasCode(run.end) &&
+             ReadsAsMade(s, run.end)) {
+        ++run.end;
+      }
       const std::size_t next = std::max(run.end, s + 1);
       for (Connect(&run); run.end - run.first > 1 && !Fits(run);) {
         --run.end;
         Connect(&run);
       }
+      run.lane_bytes = LaneBytes(run);
       if (run.end - run.first > 1 && Generator(p_, out_.key, &run).Run()) {
         s = run.end;
         out_.runs.push_back(std::move(run));
@@ -212,7 +226,7 @@ class Runs {
     out_.run_at.resize(p_.steps.size());
     for (const CodeRun& run : out_.runs) {
       out_.run_at[run.first] = &run;
-      out_.spilled_bytes = std::max(out_.spilled_bytes, (run.end - run.first) * kSpillBytes);
+      out_.spilled_bytes = std::max(out_.spilled_bytes, (run.end - run.first) * kVectorBytes);
       out_.most_pointers =
           std::max(out_.most_pointers, kOwnPointers + run.operands.size() + run.results.size());
     }
@@ -224,13 +238,44 @@ class Runs {
     const MicroStep& step = p_.steps[s];
     const MicroKind& kind = step.kind;
     if (out_.key[step.result] != 0 || kind.code >= MicroKind::kSliceStart) return false;
-    if ((!kind.predicates && !IsWord(kind.type)) || (!kind.predicate_result && !IsWord(kind.result)))
-      return false;
+    if (!FitsLane(kind.type) || !FitsLane(kind.result)) return false;
     CodeRun alone;
     alone.first = s;
     alone.end = s + 1;
     Connect(&alone);
     return Generator(p_, out_.key, &alone).HasCode();
+  }
+
+  // Whether a step reads the results of the steps from `first` on as what they were made: in a lane,
+  // predicates are no numbers, and narrow integers are extended as their type says.
+  bool ReadsAsMade(std::size_t first, std::size_t s) const {
+    const MicroStep& step = p_.steps[s];
+    for (int k = 0; k < step.num_operands; ++k) {
+      if (step.operand[k] < first_result_ + first) continue;
+      const MicroKind& made = p_.steps[step.operand[k] - first_result_].kind;
+      const bool predicate = ReadsPredicate(step, k);
+      if (predicate != made.predicate_result) return false;
+      if (!predicate && SizeOf(made.result) < 4 && made.result != step.kind.type) return false;
+    }
+    return true;
+  }
+
+  // The narrowest lanes in which all steps of a run have code. Blocks of rows have many ends, whose elements
+  // are computed one by one, so their vectors are short.
+  int LaneBytes(const CodeRun& steps) const {
+    CodeRun run;
+    run.first = steps.first;
+    run.end = steps.end;
+    run.operands = steps.operands;
+    run.results = steps.results;
+    std::size_t widest = a_.per_row != nullptr ? 4 : 1;
+    for (std::size_t s = run.first; s < run.end; ++s) {
+      const MicroKind& kind = p_.steps[s].kind;
+      widest = std::max({widest, SizeOf(kind.type), SizeOf(kind.result)});
+    }
+    run.lane_bytes = static_cast<int>(widest);
+    while (run.lane_bytes < 4 && !Generator(p_, out_.key, &run).HasCode()) run.lane_bytes *= 2;
+    return run.lane_bytes;
   }
 
   void Connect(CodeRun* run) const {
@@ -284,9 +329,10 @@ bool IsFor(const BlockCode& code, const Arrangement& a) {
 void CodeRun::Call(const void** pointers, unsigned char* spilled, std::int64_t n) const {
   using Function = void(const void**, std::int64_t);
   // The first entry is the number of elements that fill no vector.
-  pointers[0] = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(n % kLanes));
+  const std::int64_t lanes = kVectorBytes / lane_bytes;
+  pointers[0] = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(n % lanes));
   pointers[1] = spilled;
-  reinterpret_cast<Function*>(const_cast<void*>(code.entry()))(pointers, n / kLanes);
+  reinterpret_cast<Function*>(const_cast<void*>(code.entry()))(pointers, n / lanes);
 }
 
 std::shared_ptr<const BlockCode> BlockCodeCache::Make(const Arrangement& arrangement) {

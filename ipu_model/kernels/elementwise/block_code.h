@@ -18,11 +18,13 @@ namespace ipu_model {
 // Work of the interpreter that takes as long as making code.
 constexpr double kNanosecondsForCode = 100'000;
 
-// Steps [first, end) of a program as one function. They compute values of 32 bits and predicates.
+// Steps [first, end) of a program as one function. They compute values of up to 32 bits and predicates.
 struct CodeRun {
   static constexpr std::size_t kOwnPointers = 2;
 
   std::size_t first = 0, end = 0;
+  // Of a lane of the vector registers: the size of the widest values, or more.
+  int lane_bytes = 4;
   // Registers of the program: what the steps read from elsewhere, and what is read elsewhere.
   std::vector<std::uint16_t> operands, results;
   MachineCode code;

@@ -59,7 +59,8 @@ class Inputs {
   }
   static std::vector<DType> Types() {
     using T = DType;
-    return {T::kF32, T::kF32, T::kF32, T::kF32, T::kF32, T::kS32, T::kS32, T::kU32, T::kPred, T::kPred};
+    return {T::kF32,  T::kF32,  T::kF32, T::kF32, T::kF32, T::kS32, T::kS32, T::kU32,
+            T::kPred, T::kPred, T::kU8,  T::kU8,  T::kS8,  T::kU16, T::kS16, T::kS16};
   }
   std::vector<HostTensor> Tensors() {
     using T = DType;
@@ -70,7 +71,10 @@ class Inputs {
             Matrix(f + 90, T::kF32, 0, 0),       Matrix(f + 99, T::kF32, 0, 1),
             Matrix(f, T::kF32, 2 * kColumns, 2), Matrix(i, T::kS32, kColumns, 1),
             Matrix(i + 3, T::kS32, 0, 0),        Matrix(i, T::kU32, kColumns, 1),
-            Matrix(p, T::kPred, kColumns, 1),    Matrix(p + 5, T::kPred, 1, 0)};
+            Matrix(p, T::kPred, kColumns, 1),    Matrix(p + 5, T::kPred, 1, 0),
+            Matrix(i, T::kU8, kColumns, 1),      Matrix(i + 5, T::kU8, 1, 0),
+            Matrix(i, T::kS8, 2 * kColumns, 2),  Matrix(i, T::kU16, kColumns, 1),
+            Matrix(i, T::kS16, kColumns, 1),     Matrix(i + 9, T::kS16, 0, 0)};
   }
 
  private:
@@ -80,17 +84,27 @@ class Inputs {
   std::vector<std::uint8_t> predicates_;
 };
 
-// A program of random operations; every value that nothing reads is an output, up to four.
+const std::vector<DType>& NarrowTypes() {
+  static const std::vector<DType> types = {DType::kU8, DType::kS8, DType::kU16, DType::kS16};
+  return types;
+}
+
+// A program of random operations; every value that nothing reads is an output, up to four. The integers are
+// of a few types, so that some programs have narrow values only.
 Expression RandomProgram(std::mt19937& random, int operations) {
   using O = ScalarOp;
   static const std::vector<O> kOfFloats = {O::kAbs,     O::kNegate,   O::kSign,     O::kCeil,     O::kFloor,
                                            O::kTrunc,   O::kSqrt,     O::kSquare,   O::kInverse,  O::kAdd,
                                            O::kAdd,     O::kSubtract, O::kMultiply, O::kMultiply, O::kDivide,
                                            O::kMaximum, O::kMinimum,  O::kClamp,    O::kSelect,   O::kExp};
-  static const std::vector<O> kOfIntegers = {O::kAdd,   O::kSubtract, O::kMultiply,  O::kAnd,
-                                             O::kOr,    O::kXor,      O::kShiftLeft, O::kShiftRightLogical,
-                                             O::kSign,  O::kNot,      O::kMaximum,   O::kMinimum,
-                                             O::kSelect};
+  static const std::vector<O> kOfIntegers = {O::kAdd,       O::kSubtract,
+                                             O::kMultiply,  O::kAnd,
+                                             O::kOr,        O::kXor,
+                                             O::kShiftLeft, O::kShiftRightLogical,
+                                             O::kSign,      O::kNot,
+                                             O::kMaximum,   O::kMinimum,
+                                             O::kSelect,    O::kShiftRightArithmetic,
+                                             O::kClamp};
   static const std::vector<O> kComparisons = {O::kEq, O::kNe, O::kLt, O::kLe, O::kGt, O::kGe};
   Expression e;
   e.inputs = Inputs::Types();
@@ -100,8 +114,16 @@ Expression RandomProgram(std::mt19937& random, int operations) {
     std::memcpy(c.bytes, &x, sizeof(x));
     e.constants.push_back(c);
   }
+  for (const DType type : NarrowTypes()) {
+    for (const std::uint32_t x : {3u, 0xff80u + static_cast<std::uint32_t>(random() % 256)}) {
+      ScalarConstant c;
+      c.type = type;
+      std::memcpy(c.bytes, &x, SizeOf(type));
+      e.constants.push_back(c);
+    }
+  }
   std::vector<DType> types = e.inputs;
-  types.insert(types.end(), e.constants.size(), DType::kF32);
+  for (const ScalarConstant& c : e.constants) types.push_back(c.type);
   std::vector<bool> read(types.size() + static_cast<std::size_t>(operations), false);
   const auto pick = [&](DType type) {
     std::vector<std::uint16_t> of_type;
@@ -112,20 +134,32 @@ Expression RandomProgram(std::mt19937& random, int operations) {
     read[of_type[late]] = true;
     return of_type[late];
   };
+  std::vector<DType> operand_types = {DType::kF32, DType::kF32, DType::kF32,
+                                      DType::kS32, DType::kU32, DType::kPred};
+  const auto narrow = [&random] { return NarrowTypes()[random() % NarrowTypes().size()]; };
+  if (random() % 3 == 0) operand_types = {narrow(), DType::kF32, DType::kS32, DType::kPred};
+  if (random() % 3 == 0) operand_types = {narrow(), narrow(), DType::kPred};
+  if (random() % 4 == 0) operand_types = {random() % 2 == 0 ? DType::kU8 : DType::kS8, DType::kPred};
   for (int i = 0; i < operations; ++i) {
-    static const DType kTypes[] = {DType::kF32, DType::kF32, DType::kF32,
-                                   DType::kS32, DType::kU32, DType::kPred};
-    DType type = kTypes[random() % 6], result = type;
+    DType type = operand_types[random() % operand_types.size()], result = type;
     O op = O::kAnd;
     if (type == DType::kPred) {
       static const std::vector<O> kLogic = {O::kAnd, O::kOr, O::kXor, O::kNot, O::kSelect};
       op = kLogic[random() % kLogic.size()];
+      if (random() % 8 == 0) {
+        op = O::kConvert;
+        result = DType::kU8;
+      }
     } else if (random() % 4 == 0) {
       op = kComparisons[random() % kComparisons.size()];
       result = DType::kPred;
+    } else if (SizeOf(type) == 1 && random() % 6 == 0) {
+      op = O::kBitcast;
+      result = type == DType::kU8 ? DType::kS8 : DType::kU8;
     } else if (random() % 8 == 0) {
       op = O::kConvert;
-      result = type == DType::kF32 ? DType::kS32 : DType::kF32;
+      result = operand_types[random() % operand_types.size()];
+      if (result == DType::kPred || result == type) result = type == DType::kF32 ? DType::kS32 : DType::kF32;
     } else {
       const std::vector<O>& ops = type == DType::kF32 ? kOfFloats : kOfIntegers;
       op = ops[random() % ops.size()];
@@ -164,7 +198,7 @@ TEST(RandomProgramsGiveTheSameBits) {
   Scratch scratch;
   HostContext context{ThreadPool::Global(), scratch};
   const FlushDenormals flush;
-  for (int test = 0; test < 60; ++test) {
+  for (int test = 0; test < 120; ++test) {
     const Expression e = RandomProgram(random, 3 + static_cast<int>(random() % 40));
     std::vector<std::vector<std::uint32_t>> got, expected;
     std::vector<HostTensor> got_tensors, expected_tensors;
@@ -256,13 +290,25 @@ std::vector<Case> Cases() {
   const auto add = [&cases](DType type, DType result, std::initializer_list<O> ops) {
     for (const O op : ops) cases.push_back({op, type, result, op == O::kSelect ? 1 : 0});
   };
-  for (const DType type : {DType::kF32, DType::kS32, DType::kU32}) {
-    add(type, type, {O::kAdd, O::kSubtract, O::kMultiply, O::kMaximum, O::kMinimum, O::kClamp, O::kSelect});
-    add(type, type, {O::kSquare, O::kNegate});
+  for (const DType type :
+       {DType::kF32, DType::kS32, DType::kU32, DType::kU8, DType::kS8, DType::kU16, DType::kS16}) {
+    add(type, type, {O::kAdd, O::kSubtract, O::kMaximum, O::kMinimum, O::kClamp, O::kSelect, O::kNegate});
+    add(type, type, {O::kMultiply, O::kSquare});
     add(type, DType::kPred, {O::kEq, O::kNe, O::kLt, O::kLe, O::kGt, O::kGe, O::kConvert});
     if (type == DType::kF32) continue;
     add(type, type, {O::kAnd, O::kOr, O::kXor, O::kNot, O::kShiftLeft, O::kShiftRightLogical});
     add(type, type, {O::kShiftRightArithmetic});
+  }
+  for (const DType type : NarrowTypes()) {
+    add(type, type, {O::kDivide, O::kRemainder});
+    if (type == DType::kS8 || type == DType::kS16) add(type, type, {O::kAbs, O::kSign});
+    for (const DType to : NarrowTypes())
+      if (to != type) add(type, to, {O::kConvert});
+    for (const DType other : {DType::kF32, DType::kS32, DType::kU32}) {
+      add(type, other, {O::kConvert});
+      add(other, type, {O::kConvert});
+    }
+    if (type != DType::kU8) add(DType::kPred, type, {O::kConvert});  // which has the same register
   }
   add(DType::kF32, DType::kF32, {O::kAbs, O::kSign, O::kSqrt, O::kRsqrt, O::kInverse, O::kDivide});
   add(DType::kF32, DType::kF32, {O::kFloor, O::kCeil, O::kTrunc, O::kRoundNearestEven, O::kFma});
@@ -285,11 +331,14 @@ T Combined(const std::vector<T>& values, std::size_t i, int k) {
 }
 std::uint32_t SpecialBits(DType type, std::size_t i, int k) {
   static const float inf = std::numeric_limits<float>::infinity();
-  static const std::vector<float> floats = {0.0f,   -0.0f,  inf,   -inf, std::nanf(""), 1e-40f, -1e-40f,
-                                            2e-40f, 1e-38f, -0.5f, 1.5f, 3e9f,          -3e38f};
+  static const std::vector<float> floats = {0.0f,   -0.0f, inf,  -inf, std::nanf(""), 1e-40f, -1e-40f, 2e-40f,
+                                            1e-38f, -0.5f, 1.5f, 3e9f, -3e38f,        255.5f, -128.5f, 70000};
   static const std::vector<std::uint32_t> integers = {0,  1,  2,          31,         32,
                                                       33, 40, 0x7fffffff, 0x80000000, 0xfffffffe};
-  return type == DType::kF32 ? BitsOf(Combined(floats, i, k)) : Combined(integers, i, k);
+  static const std::vector<std::uint32_t> narrow = {0,   1,   2,   7,   8,      9,      15,     16,
+                                                    127, 128, 200, 255, 0x7fff, 0x8000, 0xff80, 0xffff};
+  if (type == DType::kF32) return BitsOf(Combined(floats, i, k));
+  return SizeOf(type) < 4 ? Combined(narrow, i, k) : Combined(integers, i, k);
 }
 
 TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
@@ -310,7 +359,8 @@ TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
         if (e.inputs.back() == DType::kPred) {
           bytes[i] = Combined<std::uint8_t>({0, 1}, i, k);
         } else {
-          of[i] = SpecialBits(c.type, i, k);
+          const std::uint32_t bits = SpecialBits(c.type, i, k);
+          std::memcpy(bytes + i * SizeOf(c.type), &bits, SizeOf(c.type));
         }
       }
       in.push_back(Matrix(of.data(), e.inputs.back(), kColumns, 1));
@@ -327,7 +377,11 @@ TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
     }
     const MicroProgram program = Lower(e);
     const Arrangement arrangement = Arrange(program, in.data(), got_tensors.data(), kShortRows, scratch);
-    CHECK(BlockCodeCache().Make(arrangement) != nullptr || !FinalHostLimits().machine_code);
+    const bool made = BlockCodeCache().Make(arrangement) != nullptr;
+    if (!made)
+      std::fprintf(stderr, "operation %d of type %d has no code\n", static_cast<int>(c.op),
+                   static_cast<int>(c.type));
+    CHECK(made || !FinalHostLimits().machine_code);
 
     RunRows(context, e, in, expected_tensors);
     const ElementwiseKernel kernel(e);

@@ -166,7 +166,7 @@ Vector RegisterFile::Use(const CodeValue& value) {
     CodeValue single = value;
     single.broadcast = false;
     const Vector from = Use(single), reg = Take();
-    code_->Vex(vex::kBroadcast, true, reg, 0, from);
+    code_->Vex(vex::kBroadcastLane(lane_bytes_), true, reg, 0, from);
     entries_[static_cast<std::size_t>(reg)] = {value, true, false, ++clock_};
     return reg;
   }
@@ -205,24 +205,32 @@ void RegisterFile::Load(Vector reg, const CodeValue& value) {
     code_->Vex(vex::kLoad, true, reg, 0, from);
     return;
   }
-  if (value.form == CodeValue::Form::kPredicates) {
-    if (value.bytes == 1) {
-      code_->LoadByte(Gpr::kRax, from);
-      code_->Negate(Gpr::kRax);
-      code_->Vex(vex::kFromGpr, false, reg, 0, static_cast<Vector>(Gpr::kRax));
-    } else {
-      const bool wide = value.bytes == 8;
-      code_->Vex(vex::kBytesToWords, wide, reg, 0, from);
-      SetZero(code_, kLast);
-      code_->Vex(vex::kSubtract32, wide, reg, kLast, reg);
-    }
-    return;
+  if (value.form == CodeValue::Form::kPredicates) return LoadPredicates(reg, value, from);
+  if (value.form == CodeValue::Form::kNumbers) return LoadNumbers(reg, from, value.bytes);
+  const VexOp extend = vex::Extend(value.element, lane_bytes_, value.form == CodeValue::Form::kSignExtended);
+  if (value.bytes > value.element) return code_->Vex(extend, true, reg, 0, from);
+  LoadNumbers(reg, from, value.element);
+  code_->Vex(extend, false, reg, 0, reg);
+}
+
+void RegisterFile::LoadPredicates(Vector reg, const CodeValue& value, const Memory& from) {
+  if (value.bytes == 1) {
+    code_->LoadByte(Gpr::kRax, from);
+    code_->Negate(Gpr::kRax);
+    return code_->Vex(vex::kFromGpr, false, reg, 0, static_cast<Vector>(Gpr::kRax));
   }
-  LoadNumbers(reg, from, value.bytes);
+  const bool wide = value.bytes * lane_bytes_ > 16;
+  code_->Vex(lane_bytes_ == 1 ? vex::kLoad : vex::Extend(1, lane_bytes_, false), wide, reg, 0, from);
+  SetZero(code_, kLast);
+  code_->Vex(vex::kSubtract(lane_bytes_), wide, reg, kLast, reg);
 }
 
 void RegisterFile::LoadNumbers(Vector reg, const Memory& from, int bytes) {
   switch (bytes) {
+    case 1:
+    case 2:
+      bytes == 1 ? code_->LoadByte(Gpr::kRax, from) : code_->Load16(Gpr::kRax, from);
+      return code_->Vex(vex::kFromGpr, false, reg, 0, static_cast<Vector>(Gpr::kRax));
     case 4:
       return code_->Vex(vex::kLoad32, false, reg, 0, from);
     case 8:
@@ -247,30 +255,57 @@ void RegisterFile::Write(Vector reg, const CodeValue& value) {
   if (value.form == CodeValue::Form::kNumbers && value.bytes == kNumberBytes)
     parts_[next_part_++ % parts_.size()] = value.address;
   const Memory to = At(value.address);
-  if (value.form == CodeValue::Form::kPredicates) {
-    if (value.bytes == 1) {
-      code_->Vex(vex::kToGpr, false, reg, 0, static_cast<Vector>(Gpr::kRcx));
-      code_->AndByte(Gpr::kRcx, 1);
-      code_->StoreByte(to, Gpr::kRcx);
-      return;
-    }
-    const Memory ones{Gpr::kRax, code_->Constant(Filled(1)), true};
-    if (value.bytes == 8) {
-      code_->VexImmediate(vex::kUpperHalf, true, reg, 0, kLast, 1);
-      code_->Vex(vex::kPackWords, false, kLast, reg, kLast);
-    } else {
-      code_->Vex(vex::kPackWords, false, kLast, reg, reg);
-    }
-    code_->Vex(vex::kPackShorts, false, kLast, kLast, kLast);
-    code_->Vex(vex::kAnd, false, kLast, kLast, ones);
-    code_->Vex(value.bytes == 8 ? vex::kStoreLow64 : vex::kStoreLow32, false, kLast, 0, to);
+  if (value.form == CodeValue::Form::kPredicates) return WritePredicates(reg, value, to);
+  if (value.form == CodeValue::Form::kNumbers) return WriteNumbers(reg, to, value.bytes);
+  WriteNarrow(reg, value, to);
+}
+
+void RegisterFile::WritePredicates(Vector reg, const CodeValue& value, const Memory& to) {
+  if (value.bytes == 1) {
+    code_->Vex(vex::kToGpr, false, reg, 0, static_cast<Vector>(Gpr::kRcx));
+    code_->AndByte(Gpr::kRcx, 1);
+    code_->StoreByte(to, Gpr::kRcx);
     return;
   }
-  WriteNumbers(reg, to, value.bytes);
+  const Memory ones{Gpr::kRax, code_->Constant(Filled(1)), true};
+  const bool wide = value.bytes * lane_bytes_ > 16;
+  if (lane_bytes_ == 1) {
+    code_->Vex(vex::kAnd, wide, kLast, reg, ones);
+    return code_->Vex(vex::kStore, wide, kLast, 0, to);
+  }
+  const VexOp pack = lane_bytes_ == 4 ? vex::kPackWords : vex::kPackShorts;
+  if (wide) {
+    code_->VexImmediate(vex::kUpperHalf, true, reg, 0, kLast, 1);
+    code_->Vex(pack, false, kLast, reg, kLast);
+  } else {
+    code_->Vex(pack, false, kLast, reg, reg);
+  }
+  if (lane_bytes_ == 4) code_->Vex(vex::kPackShorts, false, kLast, kLast, kLast);
+  code_->Vex(vex::kAnd, false, kLast, kLast, ones);
+  const VexOp store = value.bytes == 16  ? vex::kStore
+                      : value.bytes == 8 ? vex::kStoreLow64
+                                         : vex::kStoreLow32;
+  code_->Vex(store, false, kLast, 0, to);
+}
+
+// The values fit their type, so saturating them to it changes nothing.
+void RegisterFile::WriteNarrow(Vector reg, const CodeValue& value, const Memory& to) {
+  if (value.bytes == value.element) return WriteNumbers(reg, to, value.element);
+  const bool is_signed = value.form == CodeValue::Form::kSignExtended;
+  const VexOp words = is_signed ? vex::kPackWords : vex::kPackWordsU;
+  const VexOp shorts = is_signed ? vex::kPackShorts : vex::kPackShortsU;
+  code_->VexImmediate(vex::kUpperHalf, true, reg, 0, kLast, 1);
+  code_->Vex(lane_bytes_ == 4 ? words : shorts, false, kLast, reg, kLast);
+  if (lane_bytes_ / value.element == 4) code_->Vex(shorts, false, kLast, kLast, kLast);
+  code_->Vex(value.bytes == 8 ? vex::kStoreLow64 : vex::kStore, false, kLast, 0, to);
 }
 
 void RegisterFile::WriteNumbers(Vector reg, const Memory& to, int bytes) {
   switch (bytes) {
+    case 1:
+    case 2:
+      code_->Vex(vex::kToGpr, false, reg, 0, static_cast<Vector>(Gpr::kRcx));
+      return bytes == 1 ? code_->StoreByte(to, Gpr::kRcx) : code_->Store16(to, Gpr::kRcx);
     case 4:
       return code_->Vex(vex::kStore32, false, reg, 0, to);
     case 8:

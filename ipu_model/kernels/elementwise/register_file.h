@@ -26,15 +26,19 @@ struct CodeAddress {
 // A value in memory and its form in a register.
 struct CodeValue {
   enum class Form : std::uint8_t {
-    kNumbers,     // as in memory: `bytes` is 4, 8, 12, ... 32
-    kPredicates,  // one byte per lane in memory, 32 bits of zeros or ones per lane in a register
+    kNumbers,     // as in memory: `bytes` is 4, 8, 12, ... 32, or that of one narrow lane
+    kPredicates,  // one byte per lane in memory, zeros or ones in the whole lane of a register
+    // Integers with `element` bytes in memory, extended to lanes of a register.
+    kZeroExtended,
+    kSignExtended,
   };
 
   CodeAddress address;
   int bytes = 4;
   Form form = Form::kNumbers;
-  // One element of 4 bytes, or one predicate, in all lanes.
+  // One element, or one predicate, in all lanes.
   bool broadcast = false;
+  std::uint8_t element = 4;
 };
 
 // Values stay in registers until they are evicted or their memory changes. Values in scratch memory are only
@@ -69,6 +73,8 @@ class RegisterFile {
   // Makes the code that of a loop over elements (block_code.h): the element at a pointer of the table is that
   // of the loop's index, or the same always. `scale[i]` is the size of an element of pointer i, or 0.
   void IndexPointers(std::vector<std::uint8_t> scale) { scale_ = std::move(scale); }
+  // Lanes have 1, 2 or 4 bytes; 4 by default.
+  void SetLaneBytes(int bytes) { lane_bytes_ = bytes; }
   // The first pointers that are indexed lie in these registers.
   static constexpr Gpr kPointers[] = {Gpr::kRsi, Gpr::kRdi, Gpr::kRdx, Gpr::kRbx};
 
@@ -84,7 +90,7 @@ class RegisterFile {
   static bool Overlap(const CodeValue& value, const CodeAddress& address, std::int64_t bytes);
   // Returns an operand for an address; may use rax.
   Memory At(const CodeAddress& address);
-  // Load and store `bytes` of numbers: 4, 8, 12, ... 32.
+  // Load and store `bytes` of numbers: 1, 2, 4, 8, 12, ... 32.
   void LoadNumbers(Vector reg, const Memory& from, int bytes);
   void WriteNumbers(Vector reg, const Memory& to, int bytes);
 
@@ -103,6 +109,9 @@ class RegisterFile {
   Vector Find(const CodeValue& value) const;
   Vector Take();
   void Load(Vector reg, const CodeValue& value);
+  void LoadPredicates(Vector reg, const CodeValue& value, const Memory& from);
+  void WritePredicates(Vector reg, const CodeValue& value, const Memory& to);
+  void WriteNarrow(Vector reg, const CodeValue& value, const Memory& to);
   void StoreEntry(std::size_t reg);
 
   Assembler* code_;
@@ -114,6 +123,7 @@ class RegisterFile {
   std::array<CodeAddress, 16> parts_;
   std::size_t next_part_ = 0;
   std::vector<std::uint8_t> scale_;
+  int lane_bytes_ = 4;
 };
 
 }  // namespace ipu_model

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "hlo/ScalarOps.hpp"
+#include "kernels/vector/convert.h"
 
 namespace ipu_model {
 namespace {
@@ -25,14 +26,20 @@ constexpr std::uint8_t kEqual = 0, kUnordered = 3, kNotEqual = 4, kOrdered = 7, 
 // Immediates of vroundps, without exceptions.
 constexpr std::uint8_t kNearest = 8, kDown = 9, kUp = 10, kTowardsZero = 11;
 
-bool IsInteger32(RegisterType type) { return type == RegisterType::kS32 || type == RegisterType::kU32; }
+// Integers that fit into a lane of 32 bits.
+bool IsLaneInteger(RegisterType type) {
+  return type != RegisterType::kF32 && SizeOf(type) <= sizeof(std::uint32_t);
+}
+bool IsSigned(RegisterType type) { return type <= RegisterType::kS64; }
+// The first register of a shift by an immediate.
+constexpr int kShiftRight = 2, kShiftRightSigned = 4, kShiftLeft = 6;
 bool IsInteger64(RegisterType type) { return type == RegisterType::kS64 || type == RegisterType::kU64; }
 
 }  // namespace
 
 CodeValue VectorCode::Pool(std::uint64_t bits, bool wide_element) {
   std::array<unsigned char, 32> bytes;
-  const std::size_t size = wide_element ? 8 : 4;
+  const std::size_t size = wide_element ? 8 : static_cast<std::size_t>(lane_bytes_);
   for (std::size_t at = 0; at < bytes.size(); at += size) std::memcpy(bytes.data() + at, &bits, size);
   return {{CodeAddress::kPool, code_->Constant(bytes)}, 32, CodeValue::Form::kNumbers, true};
 }
@@ -44,8 +51,12 @@ void VectorCode::AddConstant(const void* element, bool predicate) {
     bits = *static_cast<const std::uint8_t*>(element) != 0 ? ~std::uint64_t{0} : 0;
   } else {
     std::memcpy(&bits, element, SizeOf(kind_.type));
+    if (SizeOf(kind_.type) < 4 && IsSigned(kind_.type)) {
+      const int unused = 64 - 8 * static_cast<int>(SizeOf(kind_.type));
+      bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
+    }
   }
-  operands_[num_operands_++] = {true, Pool(bits, wide_element)};
+  operands_[num_operands_++] = {true, Pool(bits, wide_element), bits};
 }
 
 void VectorCode::OpWith(VexOp op, Vector result, Vector a, int k) {
@@ -65,7 +76,8 @@ VexOp VectorCode::Float(std::uint8_t opcode) const {
 }
 
 void VectorCode::Blend(Vector result, Vector if_false, Vector if_true, Vector mask) {
-  code_->VexImmediate(vex::kBlend32, wide(), result, if_false, if_true, static_cast<std::uint8_t>(mask << 4));
+  code_->VexImmediate(vex::kBlend(lane_bytes_), wide(), result, if_false, if_true,
+                      static_cast<std::uint8_t>(mask << 4));
 }
 
 Vector VectorCode::Select(Vector mask, int if_true, int if_false) {
@@ -80,7 +92,7 @@ Vector VectorCode::Emit() {
   if (kind_.predicates) return EmitPredicates();
   if (Is(ScalarOp::kSelect)) {
     Vector mask = Use(0);
-    if (SizeOf(kind_.type) == 4) return Select(mask, 1, 2);
+    if (SizeOf(kind_.type) <= 4) return Select(mask, 1, 2);
     code_->Vex(vex::kSignExtend64, false, kTemporary, 0, mask);
     const Vector x = Use(1), y = Use(2), result = registers_->New();
     code_->VexImmediate(vex::kBlend64, false, result, y, x, static_cast<std::uint8_t>(kTemporary << 4));
@@ -96,7 +108,7 @@ Vector VectorCode::Emit() {
     return mask < 0 ? kNone : Select(mask, 2, 3);
   }
   if (kind_.type == RegisterType::kF32 || kind_.type == RegisterType::kF64) return EmitFloat();
-  if (IsInteger32(kind_.type)) return EmitInteger32();
+  if (IsLaneInteger(kind_.type)) return EmitInteger();
   return EmitInteger64();
 }
 
@@ -131,69 +143,87 @@ Vector VectorCode::EmitCompare(int op, RegisterType type, Vector result) {
     code_->VexImmediate(Float(kCompare), wide(), result, a, b, ImmediateOf(order));
     return result;
   }
-  const bool small = IsInteger32(type);
+  const bool small = IsLaneInteger(type);
   if (!small && type != RegisterType::kS64) return kNone;
   Vector a = Use(0), b = Use(1);
   const bool equality = order == ScalarOp::kEq || order == ScalarOp::kNe;
-  if (type == RegisterType::kU32 && !equality) {
-    const Memory sign = registers_->At(Pool(kSignBit).address);
-    code_->Vex(vex::kXor, wide(), kTemporary, a, sign);
-    code_->Vex(vex::kXor, wide(), kTemporary + 3, b, sign);
-    a = kTemporary;
-    b = kTemporary + 3;
+  const VexOp equal = small ? vex::kEqual(lane_bytes_) : vex::kEqual64,
+              greater = small ? vex::kGreater(lane_bytes_) : vex::kGreater64;
+  bool negate = order == ScalarOp::kNe || order == ScalarOp::kLe || order == ScalarOp::kGe;
+  if (small && !IsSigned(type) && !IsExtended(type) && !equality) {
+    // There is no instruction for the order of unsigned integers: a <= b if a is the smaller of both.
+    const bool less = order == ScalarOp::kLt || order == ScalarOp::kGe;
+    Op((less ? vex::kMaximumU : vex::kMinimumU)(lane_bytes_), kTemporary, a, b);
+    Op(equal, result, kTemporary, a);
+    negate = order == ScalarOp::kLt || order == ScalarOp::kGt;
+  } else {
+    if (order == ScalarOp::kLt || order == ScalarOp::kGe) std::swap(a, b);
+    Op(equality ? equal : greater, result, a, b);
   }
-  if (order == ScalarOp::kLt || order == ScalarOp::kGe) std::swap(a, b);
-  const VexOp equal = small ? vex::kEqual32 : vex::kEqual64,
-              greater = small ? vex::kGreater32 : vex::kGreater64;
-  Op(equality ? equal : greater, result, a, b);
-  if (order == ScalarOp::kNe || order == ScalarOp::kLe || order == ScalarOp::kGe)
-    code_->Vex(vex::kXor, wide(), result, result, registers_->At(Pool(~std::uint64_t{0}).address));
+  if (negate) code_->Vex(vex::kXor, wide(), result, result, registers_->At(Pool(~std::uint64_t{0}).address));
   return result;
 }
 
 Vector VectorCode::EmitConvert() {
   const bool to_predicate = !Is(ScalarOp::kConvert);
   if (to_predicate) {
-    if (kind_.predicates || (kind_.type != RegisterType::kF32 && !IsInteger32(kind_.type))) return kNone;
+    if (kind_.predicates || (kind_.type != RegisterType::kF32 && !IsLaneInteger(kind_.type))) return kNone;
     const Vector a = Use(0), result = registers_->New();
     Op(vex::kXor, kTemporary, kTemporary, kTemporary);
     if (kind_.type == RegisterType::kF32) {
       code_->VexImmediate(Float(kCompare), wide(), result, a, kTemporary, kNotEqual);
     } else {
-      Op(vex::kEqual32, result, a, kTemporary);
+      Op(vex::kEqual(lane_bytes_), result, a, kTemporary);
       code_->Vex(vex::kXor, wide(), result, result, registers_->At(Pool(~std::uint64_t{0}).address));
     }
     return result;
   }
   if (kind_.predicates) {
-    if (kind_.result != RegisterType::kF32 && !IsInteger32(kind_.result)) return kNone;
+    if (kind_.result != RegisterType::kF32 && !IsLaneInteger(kind_.result)) return kNone;
     const std::uint32_t one = kind_.result == RegisterType::kF32 ? kOne : 1;
     const Vector a = Use(0), result = registers_->New();
     code_->Vex(vex::kAnd, wide(), result, a, registers_->At(Pool(one).address));
     return result;
   }
-  if (IsInteger32(kind_.type) && IsInteger32(kind_.result)) {
-    const Vector a = Use(0), result = registers_->New();
-    code_->Vex(vex::kMove, wide(), result, 0, a);
-    return result;
-  }
-  if (kind_.type == RegisterType::kS32 && kind_.result == RegisterType::kF32) {
+  if (IsLaneInteger(kind_.type) && IsLaneInteger(kind_.result)) return EmitIntegerConvert();
+  if (IsLaneInteger(kind_.type) && kind_.type != RegisterType::kU32 && kind_.result == RegisterType::kF32) {
     const Vector a = Use(0), result = registers_->New();
     code_->Vex(vex::kToFloat, wide(), result, 0, a);
     return result;
   }
-  if (kind_.type == RegisterType::kF32 && kind_.result == RegisterType::kS32) {
+  if (kind_.type == RegisterType::kF32 && IsLaneInteger(kind_.result)) return EmitFloatToInteger();
+  return kNone;
+}
+
+Vector VectorCode::EmitIntegerConvert() {
+  const RegisterType from = kind_.type, to = kind_.result;
+  const Vector a = Use(0), result = registers_->New();
+  code_->Vex(vex::kMove, wide(), result, 0, a);
+  const bool keeps = SizeOf(from) < SizeOf(to) ? !IsSigned(from) || IsSigned(to) : from == to;
+  return keeps ? result : Extend(result, to);
+}
+
+Vector VectorCode::EmitFloatToInteger() {
+  const RegisterType to = kind_.result;
+  if (to == RegisterType::kU32) return kNone;
+  const Vector a = Use(0), result = registers_->New();
+  if (to == RegisterType::kS32) {
     // Out of range, the instruction gives the smallest integer.
-    const Vector a = Use(0), result = registers_->New();
     code_->Vex(vex::kToInteger, wide(), result, 0, a);
     code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, registers_->At(Pool(kTwoTo31).address),
                         kGreaterEqual);
     Op(vex::kXor, result, result, kTemporary);
-    code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, a, kOrdered);
-    Op(vex::kAnd, result, result, kTemporary);
-    return result;
+  } else {
+    const int bits = 8 * static_cast<int>(SizeOf(to)) - (IsSigned(to) ? 1 : 0);
+    const auto high = static_cast<float>((1 << bits) - 1), low = IsSigned(to) ? -high - 1 : 0.0f;
+    code_->Vex(Float(kMaximum), wide(), result, a, registers_->At(Pool(BitsOf(low)).address));
+    code_->Vex(Float(kMinimum), wide(), result, result, registers_->At(Pool(BitsOf(high)).address));
+    code_->Vex(vex::kToInteger, wide(), result, 0, result);
+    if (!IsSigned(to)) return result;  // of NaN, the maximum gave zero
   }
-  return kNone;
+  code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, a, kOrdered);
+  Op(vex::kAnd, result, result, kTemporary);
+  return result;
 }
 
 Vector VectorCode::EmitPredicates() {
@@ -442,22 +472,20 @@ Vector VectorCode::EmitFloatChain() {
   }
 }
 
-Vector VectorCode::EmitInteger32() {
-  const bool is_signed = kind_.type == RegisterType::kS32;
+Vector VectorCode::EmitInteger() {
+  const bool is_signed = IsSigned(kind_.type);
   const auto binary = [&](VexOp op) {
     const Vector a = Use(0), b = Use(1), result = registers_->New();
     Op(op, result, a, b);
     return result;
   };
-  const VexOp maximum = is_signed ? vex::kMaximumS32 : vex::kMaximumU32,
-              minimum = is_signed ? vex::kMinimumS32 : vex::kMinimumU32;
-  // Of one lane, the instruction with a product of 64 bits takes half the time.
-  const VexOp multiply = lanes_ == 1 ? vex::kMultiplyEven32 : vex::kMultiply32;
+  const auto extended = [&](VexOp op) { return Extend(binary(op), kind_.type); };
+  const VexOp maximum = (is_signed ? vex::kMaximumS : vex::kMaximumU)(lane_bytes_),
+              minimum = (is_signed ? vex::kMinimumS : vex::kMinimumU)(lane_bytes_);
   const auto rotate = [&](Vector result, Vector a) {
-    const auto left = static_cast<std::uint8_t>(immediate_);
-    code_->VexImmediate(vex::kShiftByImmediate32, wide(), 6, kTemporary, a, left);
-    code_->VexImmediate(vex::kShiftByImmediate32, wide(), 2, kTemporary + 1, a,
-                        static_cast<std::uint8_t>(32 - left));
+    const auto left = static_cast<int>(immediate_);
+    ShiftByImmediate(kShiftLeft, kTemporary, a, left);
+    ShiftByImmediate(kShiftRight, kTemporary + 1, a, 32 - left);
     Op(vex::kOr, result, kTemporary, kTemporary + 1);
   };
   if (kind_.code >= MicroKind::kFusedCode) {
@@ -470,11 +498,16 @@ Vector VectorCode::EmitInteger32() {
   }
   switch (static_cast<ScalarOp>(kind_.code)) {
     case ScalarOp::kAdd:
-      return binary(vex::kAdd32);
+      return extended(vex::kAdd(lane_bytes_));
     case ScalarOp::kSubtract:
-      return binary(vex::kSubtract32);
-    case ScalarOp::kMultiply:
-      return binary(multiply);
+      return extended(vex::kSubtract(lane_bytes_));
+    case ScalarOp::kMultiply: {
+      const Vector a = Use(0);
+      return Product(a, Use(1));
+    }
+    case ScalarOp::kDivide:
+    case ScalarOp::kRemainder:
+      return EmitDivision();
     case ScalarOp::kAnd:
       return binary(vex::kAnd);
     case ScalarOp::kOr:
@@ -485,13 +518,10 @@ Vector VectorCode::EmitInteger32() {
       return binary(maximum);
     case ScalarOp::kMinimum:
       return binary(minimum);
-    // By the width or more, the instructions shift all bits out, as StableHLO does.
     case ScalarOp::kShiftLeft:
-      return binary(vex::kShiftLeft32);
     case ScalarOp::kShiftRightLogical:
-      return binary(vex::kShiftRight32);
     case ScalarOp::kShiftRightArithmetic:
-      return binary(vex::kShiftRightSigned32);
+      return EmitShift();
     case ScalarOp::kClamp: {
       const Vector low = Use(0), x = Use(1), high = Use(2), result = registers_->New();
       Op(maximum, kTemporary, x, low);
@@ -501,34 +531,132 @@ Vector VectorCode::EmitInteger32() {
     case ScalarOp::kNot: {
       const Vector a = Use(0), ones = Ones(), result = registers_->New();
       Op(vex::kXor, result, a, ones);
-      return result;
+      return is_signed ? result : Extend(result, kind_.type);
     }
     case ScalarOp::kNegate: {
       const Vector a = Use(0), result = registers_->New();
       Op(vex::kXor, kTemporary, kTemporary, kTemporary);
-      Op(vex::kSubtract32, result, kTemporary, a);
-      return result;
+      Op(vex::kSubtract(lane_bytes_), result, kTemporary, a);
+      return Extend(result, kind_.type);
     }
     case ScalarOp::kAbs: {
       if (!is_signed) return kNone;
       const Vector a = Use(0), result = registers_->New();
-      Op(vex::kAbs32, result, 0, a);
-      return result;
+      Op(vex::kAbs(lane_bytes_), result, 0, a);
+      return Extend(result, kind_.type);
     }
     case ScalarOp::kSquare: {
-      const Vector a = Use(0), result = registers_->New();
-      Op(multiply, result, a, a);
-      return result;
+      const Vector a = Use(0);
+      return Product(a, a);
     }
     case ScalarOp::kSign: {
       if (!is_signed) return kNone;
       const Vector a = Use(0), one = registers_->Use(Pool(1)), result = registers_->New();
-      Op(vex::kSign32, result, one, a);
+      Op(vex::kSign(lane_bytes_), result, one, a);
       return result;
     }
     default:
       return kNone;
   }
+}
+
+void VectorCode::ShiftByImmediate(int digit, Vector result, Vector a, int bits) {
+  const VexOp op = lane_bytes_ == 2 ? vex::kShiftByImmediate16 : vex::kShiftByImmediate32;
+  code_->VexImmediate(op, wide(), digit, result, a, static_cast<std::uint8_t>(bits));
+}
+
+void VectorCode::AndLowBits(Vector result, Vector a, RegisterType type) {
+  const std::uint64_t mask = (std::uint64_t{1} << 8 * SizeOf(type)) - 1;
+  code_->Vex(vex::kAnd, wide(), result, a, registers_->At(Pool(mask).address));
+}
+
+Vector VectorCode::Extend(Vector reg, RegisterType type) {
+  if (!IsExtended(type)) return reg;
+  if (IsSigned(type)) {
+    const int unused = 8 * (lane_bytes_ - static_cast<int>(SizeOf(type)));
+    ShiftByImmediate(kShiftLeft, reg, reg, unused);
+    ShiftByImmediate(kShiftRightSigned, reg, reg, unused);
+  } else {
+    AndLowBits(reg, reg, type);
+  }
+  return reg;
+}
+
+Vector VectorCode::Product(Vector a, Vector b) {
+  if (lane_bytes_ == 1) return kNone;
+  const Vector result = registers_->New();
+  // Of one lane, the instruction with a product of 64 bits takes half the time.
+  Op(lane_bytes_ == 2 ? vex::kMultiply16
+     : lanes_ == 1    ? vex::kMultiplyEven32
+                      : vex::kMultiply32,
+     result, a, b);
+  return Extend(result, kind_.type);
+}
+
+Vector VectorCode::EmitShift() {
+  const RegisterType type = kind_.type;
+  const int bits = 8 * static_cast<int>(SizeOf(type));
+  // Types of fewer bits than their register have fewer to shift out.
+  if (immediate_ != static_cast<std::uint32_t>(bits)) return kNone;
+  const bool left = Is(ScalarOp::kShiftLeft), arithmetic = Is(ScalarOp::kShiftRightArithmetic);
+  const bool extended = IsExtended(type), is_signed = IsSigned(type);
+  Vector a = Use(0);
+  // An operand whose lanes are extended otherwise than the operation wants.
+  const auto operand = [&](Vector result) {
+    if (!extended || left || arithmetic == is_signed) return a;
+    if (arithmetic) {
+      ShiftByImmediate(kShiftLeft, result, a, 8 * lane_bytes_ - bits);
+      ShiftByImmediate(kShiftRightSigned, result, result, 8 * lane_bytes_ - bits);
+    } else {
+      AndLowBits(result, a, type);
+    }
+    return result;
+  };
+  if (lane_bytes_ == 4) {
+    // By the width or more, the instructions shift all bits out, as StableHLO does.
+    const Vector b = Use(1), result = registers_->New();
+    a = operand(kTemporary);
+    Op(left ? vex::kShiftLeft32 : arithmetic ? vex::kShiftRightSigned32 : vex::kShiftRight32, result, a, b);
+    return Extend(result, type);
+  }
+  if (!operands_[1].constant) return kNone;
+  const auto by = static_cast<std::uint8_t>(operands_[1].bits) < bits && operands_[1].bits < 256
+                      ? static_cast<int>(operands_[1].bits)
+                      : bits;
+  const Vector result = registers_->New();
+  if (lane_bytes_ == 2) {
+    a = operand(kTemporary);
+    const int digit = left ? kShiftLeft : arithmetic ? kShiftRightSigned : kShiftRight;
+    ShiftByImmediate(digit, result, a, by);
+    return Extend(result, type);
+  }
+  if (arithmetic) return kNone;
+  // Bytes are shifted in pairs; a mask removes what comes from the other one.
+  ShiftByImmediate(left ? kShiftLeft : kShiftRight, result, a, by);
+  const unsigned mask = left ? 0xffu << by & 0xffu : 0xffu >> by;
+  code_->Vex(vex::kAnd, wide(), result, result, registers_->At(Pool(mask).address));
+  return result;
+}
+
+// Quotients of floats, which are exact for integers of 16 bits.
+Vector VectorCode::EmitDivision() {
+  if (lane_bytes_ != 4 || !IsExtended(kind_.type)) return kNone;
+  const Vector a = Use(0), b = Use(1), result = registers_->New();
+  code_->Vex(vex::kToFloat, wide(), kTemporary, 0, a);
+  code_->Vex(vex::kToFloat, wide(), kTemporary + 1, 0, b);
+  Op({1, 0, 0, kDivide}, kTemporary, kTemporary, kTemporary + 1);
+  code_->Vex(vex::kToInteger, wide(), result, 0, kTemporary);
+  if (Is(ScalarOp::kRemainder)) {
+    // Of a division by zero it is the dividend.
+    Op(vex::kMultiply32, result, result, b);
+    Op(vex::kSubtract32, result, a, result);
+    return result;
+  }
+  // A division by zero gives ones.
+  Op(vex::kXor, kTemporary, kTemporary, kTemporary);
+  Op(vex::kEqual32, kTemporary, kTemporary, b);
+  Op(vex::kOr, result, result, kTemporary);
+  return Extend(result, kind_.type);
 }
 
 Vector VectorCode::EmitInteger64() {

@@ -15,15 +15,17 @@ namespace ipu_model {
 // Operands are added in order; Emit appends the code.
 class VectorCode {
  public:
-  // One lane, or up to 8 lanes of 32 bits.
+  // One lane, or up to 8 lanes of 32 bits. With narrow lanes: one, or 32 bytes of them. Integers that are
+  // narrower than a lane are extended to it.
   VectorCode(Assembler* code, RegisterFile* registers, RareCalls* rare_calls, const MicroKind& kind,
-             int lanes, std::uint32_t immediate)
+             int lanes, std::uint32_t immediate, int lane_bytes = 4)
       : code_(code),
         registers_(registers),
         rare_calls_(rare_calls),
         kind_(kind),
         lanes_(lanes),
-        immediate_(immediate) {}
+        immediate_(immediate),
+        lane_bytes_(lane_bytes) {}
 
   void AddOperand(const CodeValue& value) { operands_[num_operands_++] = {false, value}; }
   // `element`: of the operation's type, or one byte for a predicate.
@@ -35,8 +37,11 @@ class VectorCode {
   struct Operand {
     bool constant = false;
     CodeValue value;
+    std::uint64_t bits = 0;  // of a constant
   };
-  bool wide() const { return lanes_ > 4; }
+  bool wide() const { return lanes_ * lane_bytes_ > 16; }
+  // Whether integers of a type fill only a part of their lanes.
+  bool IsExtended(RegisterType type) const { return static_cast<int>(SizeOf(type)) < lane_bytes_; }
   bool Is(ScalarOp op) const { return kind_.code == static_cast<std::uint16_t>(op); }
   Vector Use(int k) { return registers_->Use(operands_[k].value); }
   CodeValue Pool(std::uint64_t bits, bool wide_element = false);
@@ -53,7 +58,16 @@ class VectorCode {
   Vector EmitFloat();
   Vector EmitFloatChain();
   Vector EmitTrigonometric();
-  Vector EmitInteger32();
+  Vector EmitInteger();
+  Vector EmitShift();
+  Vector EmitDivision();
+  Vector EmitIntegerConvert();
+  Vector EmitFloatToInteger();
+  Vector Product(Vector a, Vector b);
+  // Makes each lane, of which only the low bits are right, a value of the type.
+  Vector Extend(Vector reg, RegisterType type);
+  void ShiftByImmediate(int digit, Vector result, Vector a, int bits);
+  void AndLowBits(Vector result, Vector a, RegisterType type);
   Vector EmitInteger64();
   Vector EmitPredicates();
   Vector EmitConvert();
@@ -70,6 +84,7 @@ class VectorCode {
   MicroKind kind_;
   int lanes_;
   std::uint32_t immediate_;
+  int lane_bytes_;
   Operand operands_[4];
   int num_operands_ = 0;
 };

@@ -6,22 +6,23 @@
 
 namespace ipu_model::vex {
 
-constexpr VexOp kLoad32 = {1, 2, 0, 0x10}, kStore32 = {1, 2, 0, 0x11};             // vmovss
-constexpr VexOp kLoad64 = {1, 3, 0, 0x10}, kStore64 = {1, 3, 0, 0x11};             // vmovsd
-constexpr VexOp kLoad = {1, 0, 0, 0x10}, kStore = {1, 0, 0, 0x11};                 // vmovups
-constexpr VexOp kMove = {1, 0, 0, 0x28};                                           // vmovaps
-constexpr VexOp kMaskLoad = {2, 1, 0, 0x2c}, kMaskStore = {2, 1, 0, 0x2e};         // vmaskmovps
-constexpr VexOp kBroadcast = {2, 1, 0, 0x18};                                      // vbroadcastss
-constexpr VexOp kFromGpr = {1, 1, 1, 0x6e}, kToGpr = {1, 1, 0, 0x7e};              // vmovq, vmovd
-constexpr VexOp kStoreLow32 = {1, 1, 0, 0x7e}, kStoreLow64 = {1, 1, 0, 0xd6};      // vmovd, vmovq
-constexpr VexOp kBytesToWords = {2, 1, 0, 0x31}, kSignExtend64 = {2, 1, 0, 0x25};  // vpmovzxbd, vpmovsxdq
-constexpr VexOp kPackWords = {1, 1, 0, 0x6b}, kPackShorts = {1, 1, 0, 0x63};       // vpackssdw, vpacksswb
-constexpr VexOp kInterleave = {1, 0, 0, 0x14}, kInsert = {3, 1, 0, 0x21};          // vunpcklps, vinsertps
-constexpr VexOp kShuffle = {1, 1, 0, 0x70}, kExtract = {3, 1, 0, 0x16};            // vpshufd, vpextrd
-constexpr VexOp kUpperHalf = {3, 1, 0, 0x39};                                      // vextracti128
-constexpr VexOp kBlend32 = {3, 1, 0, 0x4a}, kBlend64 = {3, 1, 0, 0x4b};            // vblendvps, vblendvpd
-constexpr VexOp kRound = {3, 1, 0, 0x08};                                          // vroundps
-constexpr VexOp kToFloat = {1, 0, 0, 0x5b}, kToInteger = {1, 2, 0, 0x5b};          // vcvtdq2ps, vcvttps2dq
+constexpr VexOp kLoad32 = {1, 2, 0, 0x10}, kStore32 = {1, 2, 0, 0x11};          // vmovss
+constexpr VexOp kLoad64 = {1, 3, 0, 0x10}, kStore64 = {1, 3, 0, 0x11};          // vmovsd
+constexpr VexOp kLoad = {1, 0, 0, 0x10}, kStore = {1, 0, 0, 0x11};              // vmovups
+constexpr VexOp kMove = {1, 0, 0, 0x28};                                        // vmovaps
+constexpr VexOp kMaskLoad = {2, 1, 0, 0x2c}, kMaskStore = {2, 1, 0, 0x2e};      // vmaskmovps
+constexpr VexOp kBroadcast = {2, 1, 0, 0x18};                                   // vbroadcastss
+constexpr VexOp kFromGpr = {1, 1, 1, 0x6e}, kToGpr = {1, 1, 0, 0x7e};           // vmovq, vmovd
+constexpr VexOp kStoreLow32 = {1, 1, 0, 0x7e}, kStoreLow64 = {1, 1, 0, 0xd6};   // vmovd, vmovq
+constexpr VexOp kSignExtend64 = {2, 1, 0, 0x25};                                // vpmovsxdq
+constexpr VexOp kPackWords = {1, 1, 0, 0x6b}, kPackShorts = {1, 1, 0, 0x63};    // vpackssdw, vpacksswb
+constexpr VexOp kPackWordsU = {2, 1, 0, 0x2b}, kPackShortsU = {1, 1, 0, 0x67};  // vpackusdw, vpackuswb
+constexpr VexOp kInterleave = {1, 0, 0, 0x14}, kInsert = {3, 1, 0, 0x21};       // vunpcklps, vinsertps
+constexpr VexOp kShuffle = {1, 1, 0, 0x70}, kExtract = {3, 1, 0, 0x16};         // vpshufd, vpextrd
+constexpr VexOp kUpperHalf = {3, 1, 0, 0x39};                                   // vextracti128
+constexpr VexOp kBlend32 = {3, 1, 0, 0x4a}, kBlend64 = {3, 1, 0, 0x4b};         // vblendvps, vblendvpd
+constexpr VexOp kRound = {3, 1, 0, 0x08};                                       // vroundps
+constexpr VexOp kToFloat = {1, 0, 0, 0x5b}, kToInteger = {1, 2, 0, 0x5b};       // vcvtdq2ps, vcvttps2dq
 
 // Of f64: vcvtss2sd, vcvtsd2ss, vmovddup, vunpckhpd, vfmadd231sd, vsubsd, vmulpd, vfmadd213pd, vblendpd.
 constexpr VexOp kF32ToF64 = {1, 2, 0, 0x5a}, kF64ToF32 = {1, 3, 0, 0x5a};
@@ -50,6 +51,32 @@ constexpr VexOp kShiftLeft32 = {2, 1, 0, 0x47}, kShiftRight32 = {2, 1, 0, 0x45};
 constexpr VexOp kShiftRightSigned32 = {2, 1, 0, 0x46};                            // vpsravd
 constexpr VexOp kShiftByImmediate32 = {1, 1, 0, 0x72};  // the first register is 6 for left and 2 for right
 constexpr VexOp kShiftByImmediate64 = {1, 1, 0, 0x73};  // the same
+
+// Integers of any width: the form for lanes of 1, 2 and 4 bytes.
+struct ByLane {
+  VexOp lanes1, lanes2, lanes4;
+  constexpr VexOp operator()(int lane_bytes) const {
+    return lane_bytes == 1 ? lanes1 : lane_bytes == 2 ? lanes2 : lanes4;
+  }
+};
+constexpr ByLane kAdd = {{1, 1, 0, 0xfc}, {1, 1, 0, 0xfd}, kAdd32};
+constexpr ByLane kSubtract = {{1, 1, 0, 0xf8}, {1, 1, 0, 0xf9}, kSubtract32};
+constexpr ByLane kMaximumS = {{2, 1, 0, 0x3c}, {1, 1, 0, 0xee}, kMaximumS32};
+constexpr ByLane kMinimumS = {{2, 1, 0, 0x38}, {1, 1, 0, 0xea}, kMinimumS32};
+constexpr ByLane kMaximumU = {{1, 1, 0, 0xde}, {2, 1, 0, 0x3e}, kMaximumU32};
+constexpr ByLane kMinimumU = {{1, 1, 0, 0xda}, {2, 1, 0, 0x3a}, kMinimumU32};
+constexpr ByLane kEqual = {{1, 1, 0, 0x74}, {1, 1, 0, 0x75}, kEqual32};
+constexpr ByLane kGreater = {{1, 1, 0, 0x64}, {1, 1, 0, 0x65}, kGreater32};
+constexpr ByLane kAbs = {{2, 1, 0, 0x1c}, {2, 1, 0, 0x1d}, kAbs32};
+constexpr ByLane kSign = {{2, 1, 0, 0x08}, {2, 1, 0, 0x09}, kSign32};
+constexpr ByLane kBlend = {{3, 1, 0, 0x4c}, {3, 1, 0, 0x4c}, kBlend32};                // vpblendvb
+constexpr ByLane kBroadcastLane = {{2, 1, 0, 0x78}, {2, 1, 0, 0x79}, kBroadcast};      // vpbroadcastb, -w
+constexpr VexOp kMultiply16 = {1, 1, 0, 0xd5}, kShiftByImmediate16 = {1, 1, 0, 0x71};  // vpmullw; as above
+// vpmovzx and vpmovsx between lanes of these bytes.
+constexpr VexOp Extend(int from_bytes, int to_bytes, bool is_signed) {
+  const int opcode = (is_signed ? 0x20 : 0x30) + (to_bytes == 2 ? 0 : from_bytes == 1 ? 1 : 3);
+  return {2, 1, 0, static_cast<std::uint8_t>(opcode)};
+}
 
 }  // namespace ipu_model::vex
 

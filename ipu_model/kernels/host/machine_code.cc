@@ -63,7 +63,7 @@ void Assembler::ModRm(unsigned reg, const Memory& memory, std::size_t bytes_afte
   }
   assert((Number(memory.base) & 7) != 4);
   if (memory.scale != 0) {
-    const unsigned shift = memory.scale == 4 ? 2 : 0;
+    const unsigned shift = memory.scale / 2;  // 1, 2, 4
     Byte(0x80 | (reg & 7) << 3 | 4);
     Byte(shift << 6 | (Number(Memory::kIndex) & 7) << 3 | (Number(memory.base) & 7));
   } else {
@@ -138,6 +138,18 @@ void Assembler::LoadByte(Gpr reg, const Memory& from) {
 void Assembler::StoreByte(const Memory& to, Gpr reg) {
   Rex(false, Number(reg), Number(to.base), IsIndexed(to));
   Byte(0x88);
+  ModRm(Number(reg), to, 0);
+}
+void Assembler::Load16(Gpr reg, const Memory& from) {
+  Rex(false, Number(reg), Number(from.base), IsIndexed(from));
+  Byte(0x0f);
+  Byte(0xb7);
+  ModRm(Number(reg), from, 0);
+}
+void Assembler::Store16(const Memory& to, Gpr reg) {
+  Byte(0x66);
+  Rex(false, Number(reg), Number(to.base), IsIndexed(to));
+  Byte(0x89);
   ModRm(Number(reg), to, 0);
 }
 void Assembler::Negate(Gpr reg) {

@@ -59,7 +59,7 @@ struct Memory {
   Gpr base = Gpr::kRax;
   std::int32_t offset = 0;
   bool pool = false;       // `offset` is the position in the pool
-  std::uint8_t scale = 0;  // 1 or 4; 0 without an index
+  std::uint8_t scale = 0;  // 1, 2 or 4; 0 without an index
 };
 
 // An AVX instruction: opcode map, mandatory prefix (0: none, 1: 66, 2: F3, 3: F2), W bit and opcode.
@@ -91,7 +91,9 @@ class Assembler {
   void Load64(Gpr reg, const Memory& from);
   void Store64(const Memory& to, Gpr reg);
   void LoadByte(Gpr reg, const Memory& from);  // zero-extended
+  void Load16(Gpr reg, const Memory& from);    // zero-extended
   void StoreByte(const Memory& to, Gpr reg);   // rax, rcx, rdx or rbx
+  void Store16(const Memory& to, Gpr reg);
   void Negate(Gpr reg);
   void AndByte(Gpr reg, std::uint8_t mask);  // the low byte of rax, rcx, rdx or rbx; sets the zero flag
   void Decrement(const Memory& counter);     // 64 bits; sets the zero flag

@@ -97,7 +97,9 @@ template <typename T>
 void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end, const T* operand, T* out) {
   WindowRows::Elements elements;
   if (rows.AreElements(&elements)) return PickRun(elements, begin, end, operand, out);
+  const bool have_places = sizeof(T) <= 8 && rows.HavePlaces();
   std::int64_t from[kBlockRows], to[kBlockRows];
+  std::int32_t place[kBlockRows];
   for (std::int64_t r = begin; r < end;) {
     std::int64_t offset = 0, n = rows.ElementRun(r, end, &elements, &offset);
     if (n >= kLeastRun) {
@@ -106,6 +108,13 @@ void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end
       continue;
     }
     n = std::min(kBlockRows, end - r);
+    if (have_places) {
+      n = rows.Places(r, n, place, &offset);
+      const WordPicks picks{place, 0, std::numeric_limits<std::int32_t>::max(), 1};
+      (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, n, sizeof(T), operand, out + offset);
+      r += n;
+      continue;
+    }
     rows.Offsets(r, n, true, from, to);
     for (std::int64_t i = 0; i < n; ++i) out[to[i]] = operand[from[i]];
     r += n;

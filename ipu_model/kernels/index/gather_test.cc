@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "check.h"
@@ -146,6 +147,50 @@ void CheckTakeAlong(DType type, std::int64_t rows, std::int64_t columns, std::in
   }
 }
 
+// result[i] = operand[clamp(index[i, 0]), clamp(index[i, 1])], with a wrap for negative indices if they have
+// signs.
+template <typename T, typename I>
+void CheckPairs(DType type, DType index_type, std::int64_t n, const std::vector<int>& order,
+                const std::vector<int>& index_order) {
+  constexpr std::int64_t kShape[] = {30, 41};
+  std::mt19937_64 random(7);
+  std::vector<T> operand(static_cast<std::size_t>(kShape[0] * kShape[1])),
+      result(static_cast<std::size_t>(n));
+  for (T& value : operand) {
+    const std::uint64_t bits[2] = {random(), random()};
+    std::memcpy(&value, bits, sizeof(T));
+  }
+  std::vector<I> index;
+  for (std::int64_t i = 0; i < 2 * n; ++i)
+    index.push_back(random() % 9 == 0 ? static_cast<I>(random()) : static_cast<I>(random() % 60) - 15);
+  const HostTensor from = Tensor(type, {kShape[0], kShape[1]}, order, operand.data());
+  const HostTensor indices = Tensor(index_type, {n, 2}, index_order, index.data());
+  WindowDims dims;
+  WindowPlacement placement;
+  dims.collapsed_dims = dims.start_index_map = {0, 1};
+  dims.index_vector_dim = 1;
+  if (std::is_signed_v<I>) dims.wraps = {kShape[0], kShape[1]};
+  for (int d = 0; d < 2; ++d) {
+    placement.operand_dims[d] = kShape[d];
+    placement.slice_sizes[d] = 1;
+  }
+  BackwardPool pool(3);
+  Scratch scratch;
+  HostContext context{pool, scratch};
+  Gather(context, IndexedWindow::Resolve(dims, 2, 2, 1), placement, from, indices,
+         Tensor(type, {n}, {0}, result.data()));
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t source = 0;
+    for (int d = 0; d < 2; ++d) {
+      auto at = static_cast<std::int64_t>(
+          index[static_cast<std::size_t>(i * indices.strides[0] + d * indices.strides[1])]);
+      if (at < 0) at += kShape[d];
+      source += std::clamp<std::int64_t>(at, 0, kShape[d] - 1) * from.strides[d];
+    }
+    CHECK(result[static_cast<std::size_t>(i)] == operand[static_cast<std::size_t>(source)]);
+  }
+}
+
 template <typename T>
 void CheckType(DType type) {
   struct Case {
@@ -172,6 +217,13 @@ void CheckType(DType type) {
     }
     CheckTakeAlong<T>(type, 1, 50, 1000, order);
     CheckTakeAlong<T>(type, 2000, 1, 3, order);
+    for (const std::vector<int>& index_order : {std::vector{0, 1}, std::vector{1, 0}}) {
+      for (const std::int64_t n : {31, 32, 45, 3000}) {
+        CheckPairs<T, std::int32_t>(type, DType::kS32, n, order, index_order);
+        CheckPairs<T, std::uint32_t>(type, DType::kU32, n, order, index_order);
+        CheckPairs<T, std::int64_t>(type, DType::kS64, n, order, index_order);
+      }
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/index/indexed_window.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -162,6 +163,43 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
       ++position.at[b - 1];
     }
   }
+}
+
+bool WindowRows::HavePlaces() const {
+  if (placement_.clipped || WindowLoop().elements != 1) return false;
+  if (indices_.type != DType::kS32 && indices_.type != DType::kU32) return false;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  std::int64_t last = operand_base_;
+  if (last < 0) return false;
+  for (int d = 0; d < window_.operand_rank; ++d) {
+    if (operand_.strides[d] < 0 || window_.wrap[d] > kMost) return false;
+    const std::int64_t extent = std::max(placement_.operand_dims[d], operand_.shape[d]);
+    if (extent > kMost || operand_.strides[d] > kMost) return false;
+    last += extent * operand_.strides[d];
+    if (last > kMost) return false;
+  }
+  constexpr std::int64_t kLeastRun = 32;
+  return batches_ > 0 && batch_[batches_ - 1].windows == 1 && batch_[batches_ - 1].count >= kLeastRun;
+}
+
+std::int64_t WindowRows::Places(std::int64_t begin, std::int64_t n, std::int32_t* place,
+                                std::int64_t* windows_offset) const {
+  const auto add = HasAvx512() ? avx512::AddPlaces : avx2::AddPlaces;
+  const Batch& inner = batch_[batches_ - 1];
+  const Position position = PositionOf(begin);
+  n = std::min(n, inner.count - position.at[batches_ - 1]);
+  *windows_offset = position.windows;
+  for (std::int64_t i = 0; i < n; ++i)
+    place[i] = static_cast<std::int32_t>(position.operand + i * inner.operand);
+  for (int d = 0; d < window_.operand_rank; ++d) {
+    if (window_.component[d] < 0) continue;
+    const std::int64_t index = position.indices + window_.component[d] * component_stride_;
+    add(indices_.type == DType::kU32, indices_.as<std::int32_t>() + index, inner.indices, n,
+        static_cast<std::int32_t>(window_.wrap[d]),
+        static_cast<std::int32_t>(placement_.operand_dims[d] - placement_.slice_sizes[d]),
+        static_cast<std::int32_t>(operand_.strides[d]), place);
+  }
+  return n;
 }
 
 bool WindowRows::AreElements(Elements* elements) const {

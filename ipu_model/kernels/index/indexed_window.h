@@ -60,6 +60,14 @@ class WindowRows {
   void Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
                std::int64_t* windows_offset) const;
 
+  // Whether the rows are single elements, whose offsets fit into 32 bits, and lie side by side in the
+  // windows.
+  bool HavePlaces() const;
+  // For such rows, with clamped starts: the first up to n rows from `begin` on that are one run. Writes their
+  // offsets in the operand and that of the run in the windows, and returns how many they are.
+  std::int64_t Places(std::int64_t begin, std::int64_t n, std::int32_t* place,
+                      std::int64_t* windows_offset) const;
+
   // The rows, if every window is one element selected by one index component: row r selects operand element
   // base + index * operand_stride, where the index is element r * index_stride; `wrap` is added to a negative
   // index.

@@ -90,5 +90,40 @@ void FillProgression(std::int64_t base, std::int64_t step, std::int64_t n, std::
   for (std::int64_t i = 0; i < n; ++i) offset[i] = base + i * step;
 }
 
+namespace {
+
+template <typename T>
+void AddTo(const T* index, std::int64_t stride, std::int64_t n, std::int32_t wrap, std::int32_t limit,
+           std::int32_t operand_stride, std::int32_t* place) {
+  const auto run = [&](auto step) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) {
+      T v = index[i * step];
+      if constexpr (std::is_signed_v<T>) {
+        v += v < 0 ? wrap : 0;
+        v = v < 0 ? 0 : v;
+      }
+      v = v > static_cast<T>(limit) ? static_cast<T>(limit) : v;
+      place[i] += static_cast<std::int32_t>(v) * operand_stride;
+    }
+  };
+  // The components of an index lie side by side, or each by itself.
+  if (stride == 1) return run(std::integral_constant<std::int64_t, 1>{});
+  if (stride == 2) return run(std::integral_constant<std::int64_t, 2>{});
+  if (stride == 3) return run(std::integral_constant<std::int64_t, 3>{});
+  run(stride);
+}
+
+}  // namespace
+
+void AddPlaces(bool is_unsigned, const void* index, std::int64_t stride, std::int64_t n, std::int32_t wrap,
+               std::int32_t limit, std::int32_t operand_stride, std::int32_t* place) {
+  if (is_unsigned) {
+    AddTo(static_cast<const std::uint32_t*>(index), stride, n, wrap, limit, operand_stride, place);
+  } else {
+    AddTo(static_cast<const std::int32_t*>(index), stride, n, wrap, limit, operand_stride, place);
+  }
+}
+
 }  // namespace ISA_NAMESPACE
 }  // namespace ipu_model
