@@ -98,6 +98,7 @@ Products, whose temporaries may take a share of a tile's memory (`availableMemor
 |---|---:|---:|---:|---:|---:|---:|
 """
 
+
 def expected(space: Workspace) -> list[list[str]]:
     """Of each convolution, then of each product: PopLibs' cycles and bytes. Exits with the compiler's message."""
     binary = space.work / "compare" / "plans"
