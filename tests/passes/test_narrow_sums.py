@@ -15,9 +15,30 @@ ROWS = (1 + np.random.default_rng(0).integers(0, 2, (3, 5000)) / 1024).astype(np
 SCORES = np.random.default_rng(1).normal(size=(2, 7, 40)).astype(np.float16)
 
 
+def _wide_sum(x):
+    return lax.reduce(x.astype(jnp.float32), jnp.float32(0), lax.add, (1,))
+
+
 def sum_and_wide(x):
-    total = lax.reduce(x.astype(jnp.float32), jnp.float32(0), lax.add, (1,))
+    total = _wide_sum(x)
     return total.astype(jnp.float16), total
+
+
+def in_both_branches(x):
+    """Each branch converts the sum that is made outside of both."""
+    return [
+        lax.cond(p, lambda t: 2 * t.astype("float16"), lambda t: t.astype("float16"), _wide_sum(x))
+        for p in (x[0, 0] > 0, x[0, 0] < 0)
+    ]
+
+
+def in_a_loop(x):
+    total = _wide_sum(x)
+    return lax.fori_loop(0, 3, lambda i, s: 0.5 * s + total.astype("float16"), total.astype("float16"))
+
+
+def within_a_loop(x):
+    return lax.fori_loop(0, 3, lambda i, y: y / _wide_sum(y).astype("float16")[:, None], x)
 
 
 # Each with whether an array of f32 remains that is as large as the values.
@@ -29,6 +50,9 @@ PROGRAMS = {
     "masked softmax": (lambda x: jax.nn.softmax(jnp.where(x > 0, x, -jnp.inf), 1), SCORES, False),
     "kept dimension": (lambda x: x - x.sum(1, keepdims=True), SCORES, False),
     "read in f32": (sum_and_wide, ROWS, True),
+    "in both branches": (in_both_branches, ROWS / 8, True),
+    "in a loop": (in_a_loop, ROWS / 8, True),
+    "within a loop": (within_a_loop, ROWS, False),
     "not from zero": (
         lambda x: lax.reduce(x.astype("float32"), jnp.float32(1), lax.add, (1,)).astype("float16"),
         ROWS,

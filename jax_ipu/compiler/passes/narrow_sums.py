@@ -2,6 +2,8 @@
 
 `jnp.sum` and `softmax` convert f16 to f32, sum, and convert the result back. An IPU's vertices of f16 sums have partial
 sums in f32, so the value is the same, and half of the memory and one pass over the values are saved.
+
+A sum and its conversions must be in one block: a branch or loop that reads a sum from outside must not make its own.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jax_ipu.compiler.expression import single_op, splat_of
-from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 
 _NARROW, _WIDE = "f16", "f32"
@@ -20,10 +22,11 @@ _VIEWS = frozenset(("reshape", "broadcast_in_dim", "transpose"))
 def run(module: Module) -> None:
     """Rewrites the conversions of main."""
     made: dict[Value, Value] = {}
-    rewrite(module.main.block, {"convert": lambda op, rewriter: _convert(op, rewriter, made)})
+    blocks = blocks_of(module.main.block)
+    rewrite(module.main.block, {"convert": lambda op, rewriter: _convert(op, rewriter, blocks, made)})
 
 
-def _convert(op: Op, rewriter: Rewriter, made: dict[Value, Value]) -> Value | None:
+def _convert(op: Op, rewriter: Rewriter, blocks: dict[Op, Block], made: dict[Value, Value]) -> Value | None:
     """`made`: the narrow sums, by the wide ones."""
     if (op.result.dtype, op.operands[0].dtype) != (_NARROW, _WIDE):
         return None
@@ -33,10 +36,12 @@ def _convert(op: Op, rewriter: Rewriter, made: dict[Value, Value]) -> Value | No
         views.append(wide.op)
         wide = wide.op.operands[0]
     values = _summed(wide)
-    if values is None or not all(_is_narrowed(user) for user in _users(wide)):
+    if values is None or wide.op is None:
+        return None
+    block = blocks[wide.op]
+    if any(blocks.get(user) is not block or not _is_narrowed(user) for user in _users(wide)):
         return None
     if wide not in made:
-        assert wide.op is not None
         made[wide] = rewriter.sum(values, wide.op.attrs["dimensions"])
     value = made[wide]
     for view in reversed(views):
