@@ -212,7 +212,9 @@ bool CoversParts(const ConvolutionProblem& p, const ConvolutionSplit& split) {
   };
   const auto rank = static_cast<int>(largest.extents.size());
   const SerialCut& sums = split.serial.sums;
-  const bool summed = sums.dim == kChannelDim || sums.dim >= kPositionDims + static_cast<int>(p.spatial());
+  // With groups a part has all of a group's inputs.
+  const bool summed = sums.dim == kChannelDim ? p.geometry.feature_groups == 1
+                                              : sums.dim >= kPositionDims + static_cast<int>(p.spatial());
   return covers(split.serial.outputs, kFeatureDim, kFeatureDim) &&
          (!sums.split() || (summed && covers(sums, kChannelDim, rank - 1)));
 }
