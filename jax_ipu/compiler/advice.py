@@ -39,6 +39,7 @@ _LESS_CODE = (
     " for each",
     "several functions under jax.jit, called one after the other: each has the code memory for itself",
 )
+_FIT = "the default of ipu_fit instead of off: values in parts, repeated blocks as functions, less memory for products"
 _LAST_RESORT = "smaller arrays, or computing in parts (jax.lax.map, jax.lax.scan)"
 
 
@@ -63,11 +64,13 @@ def advice(
         CompileError: the compilation was cancelled (CANCELLED).
     """
     if isinstance(failure.error, _ipu.OutOfMemory) and lacks_code(failure.error, target):
-        return Findings(untried=list(_LESS_CODE)).text()
+        return Findings(untried=[*_fitting(settings), *_LESS_CODE]).text()
     module = pipeline.without_calls(legal)
     try:
         trials = Trials(parsed, legal, settings, target, progress)
-        return _Adviser(module, trials, target, failure).findings().text()
+        findings = _Adviser(module, trials, target, failure).findings()
+        findings.untried[:0] = _fitting(settings)
+        return findings.text()
     finally:
         module.release()
 
@@ -89,6 +92,10 @@ class Findings:
         else:
             text = f"\nWhat helps: nothing that was tried ({tried})." if tried else "\nWhat helps: nothing was tried."
         return text + ("\nNot tried:" + _listed(self.untried) if self.untried else "")
+
+
+def _fitting(settings: Options) -> list[str]:
+    return [_FIT] if settings.fit == "off" else []
 
 
 def _listed(lines: list[str]) -> str:

@@ -9,6 +9,8 @@ then all tensors that are sliced or looked up are spread over all tiles: the few
 exchange may be full of them. At last products and convolutions get less memory for their temporaries.
 Where one of these fits, there may be room to keep arguments after all. Attempts share plans, so that one costs little
 where it differs little, and end where none can help.
+
+The option `ipu_fit=off` leaves one attempt, in which no values are computed in parts either.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def map_program(
     program: LegalProgram, settings: Options, target: _ipu.Target, change: pipeline.Change | None = None
 ) -> MappedProgram:
     """The stages "passes" and "map"; arguments and errors as for `pipeline.optimize`."""
-    memory = target.num_tiles * target.bytes_per_tile
+    # Passes that compute large values in parts need to know the memory.
+    memory = target.num_tiles * target.bytes_per_tile if settings.fit == "on" else 0
     optimized = pipeline.optimize(program, memory, settings.outline == "always", change)
     return map_tensors(optimized, settings.mapping)
 
@@ -213,6 +216,8 @@ def _has_products(_: MappedProgram, other: MappedProgram) -> bool:
 
 def _more_frugal(settings: Options) -> Iterator[_Frugal]:
     """The ways for a program whose user gave these options, in the order in which they are tried."""
+    if settings.fit == "off":
+        return
     yield _Frugal("repeated blocks as functions", _outlined, _has_other_ops)
     yield _Frugal("small sliced tensors on tiles of their own", _slices_apart, _has_own_tiles)
     yield _Frugal("sliced tensors on all tiles", _slices_spread, _has_slices)

@@ -14,6 +14,7 @@ from jax_ipu.compiler.proto import message, proto_fields
 MAPPINGS = ("demand", "apart", "products", "linear")
 PARTIALS_TYPES = ("float", "half")
 OUTLINING = ("memory", "always", "never")
+FITTING = ("on", "off")
 # Field of xla.CompileOptionsProto: map<string, OptionOverrideProto> env_option_overrides.
 _OVERRIDES_FIELD = 7
 # Fields of OptionOverrideProto.
@@ -42,6 +43,7 @@ class Options(NamedTuple):
     poplibs: str = ""
     # Programs of one name share an engine when one takes arrays from the variables of the other: see linking.py.
     link: str = ""
+    fit: str = "on"  # save memory for cycles where the program does not fit otherwise, or "off"
     executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
 
     def planning(self) -> dict[str, str]:
@@ -80,6 +82,7 @@ def compile_options(serialized: bytes) -> Options:
         _seconds(values.get("advice_seconds", repr(defaults.advice_seconds))),
         values.get("poplibs", defaults.poplibs),
         values.get("link", defaults.link),
+        _choice("fit", values.get("fit", defaults.fit), FITTING),
         values.get("executable", defaults.executable),
     )
 
