@@ -36,6 +36,12 @@ Expression widened(const Expression& body) {
   return wide;
 }
 
+Expression accumulated(const Expression& body) {
+  const Instruction* const only = SingleOperation(body);
+  const bool rounds = only != nullptr && (only->op == ScalarOp::kAdd || only->op == ScalarOp::kMultiply);
+  return rounds ? widened(body) : body;
+}
+
 std::string converted(const std::string& text, DType from, DType to) {
   if (from == to) return text;
   if (from == DType::kF16) return "static_cast<float>(" + text + ")";

@@ -16,6 +16,9 @@ void refuseSmallFloats(const Expression& body, const std::string& function);
 
 // A body that isSingle with accumulators of f32 in place of f16 and bf16; any other body as it is.
 Expression widened(const Expression& body);
+// The body in the types of what a reduction has between its stages: sums and products of f16 and bf16 are
+// f32.
+Expression accumulated(const Expression& body);
 
 // C++ that converts `text` between a narrow float and f32, or leaves it as it is.
 std::string converted(const std::string& text, DType from, DType to);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "combine.h"
 #include "hlo/Expansion.hpp"
 #include "hlo/Library.hpp"
 #include "storage.h"
@@ -260,7 +261,8 @@ std::vector<Tensor> scatter(Graph& graph, const std::vector<Tensor>& operands, c
 
 std::vector<Tensor> reduce(Graph& graph, const std::vector<Tensor>& tensors, const std::vector<Tensor>& inits,
                            const std::vector<std::size_t>& dims, const Expression& body, Sequence& prog,
-                           const DebugContext& debugContext) {
+                           const DebugContext& debugContext, bool unrounded) {
+  const Expression held = accumulated(body);
   const Shape whole = tensors.at(0).shape();
   Shape shape;
   std::vector<std::size_t> kept;
@@ -282,7 +284,9 @@ std::vector<Tensor> reduce(Graph& graph, const std::vector<Tensor>& tensors, con
   std::vector<WholeAccess> reads, writes;
   const auto n = static_cast<unsigned>(tensors.size());
   for (unsigned i = 0; i < n; ++i) {
-    out.push_back(variableOn(graph, grid, tensors[i].elementType(), {debugContext, "out"}));
+    const bool wide = unrounded && held.inputs[i] == DType::kF32;
+    const poplar::Type type = wide ? poplar::FLOAT : tensors[i].elementType();
+    out.push_back(variableOn(graph, grid, type, {debugContext, "out"}));
     reads.push_back({{kInput, i}, values});
   }
   addAll(&reads, kInput, n, inits);

@@ -125,7 +125,14 @@ TEST(ReductionsAndWindows) {
   std::vector<Tensor> e, a;
   for (const std::vector<std::size_t>& dims : {std::vector<std::size_t>{1}, {0, 2}, {0, 1, 2}}) {
     e.push_back(hlo::reduce(t.graph, {x}, {init}, dims, add, t.prog)[0]);
-    a.push_back(standalone::reduce(t.graph, {x}, {init}, dims, add, t.prog, {})[0]);
+    a.push_back(standalone::reduce(t.graph, {x}, {init}, dims, add, t.prog, {}, false)[0]);
+  }
+  const Tensor halves = t.operand(poplar::HALF, {6, 10, 8}), half = t.operand(poplar::HALF, {});
+  for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMaximum}) {
+    const Expression body = Binary(op, DType::kF16, DType::kF16);
+    e.push_back(hlo::reduce(t.graph, {halves}, {half}, {0, 2}, body, t.prog, {}, true)[0]);
+    a.push_back(standalone::reduce(t.graph, {halves}, {half}, {0, 2}, body, t.prog, {}, true)[0]);
+    CHECK(a.back().elementType() == (op == ScalarOp::kAdd ? poplar::FLOAT : poplar::HALF));
   }
   WindowParameters window;
   window.geometry.rank = 3;

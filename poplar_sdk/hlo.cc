@@ -99,8 +99,8 @@ std::vector<Tensor> scatter(Graph& graph, const std::vector<Tensor>& operands, c
 
 std::vector<Tensor> reduce(Graph& graph, const std::vector<Tensor>& tensors, const std::vector<Tensor>& inits,
                            const std::vector<std::size_t>& dims, const Expression& body, Sequence& prog,
-                           const DebugContext& debugContext) {
-  return standalone::reduce(graph, tensors, inits, dims, body, prog, debugContext);
+                           const DebugContext& debugContext, bool unrounded) {
+  return standalone::reduce(graph, tensors, inits, dims, body, prog, debugContext, unrounded);
 }
 
 std::vector<Tensor> reduceWindow(Graph& graph, const std::vector<Tensor>& tensors,

@@ -19,16 +19,16 @@ using poplar::Tensor;
 std::string typeOf(DType type) { return cppName(storedAs(type, "reduce")); }
 
 // Combines the values of each result in row-major order, then its init with that. `held`: the body in the
-// types of accumulators, which partial results have as well.
-PlannedCodelet generateReduce(const Expression& body, const Expression& held, bool ofPartials,
-                              bool toPartials) {
+// types of accumulators, which partial results have as well; `results`: the types of results.
+PlannedCodelet generateReduce(const Expression& body, const Expression& held,
+                              const std::vector<DType>& results, bool ofPartials, bool toPartials) {
   const std::size_t n = body.outputs.size();
   const std::string a = listOf("a", n), b = listOf("b", n), total = toPartials ? "a" : "s";
   PlannedCodelet codelet;
   std::string fields, load, next, start, store;
   for (std::size_t i = 0; i < n; ++i) {
     const DType type = body.inputs[i], wide = held.inputs[i];
-    const DType given = ofPartials ? wide : type, result = toPartials ? wide : type;
+    const DType given = ofPartials ? wide : type, result = toPartials ? wide : results[i];
     const std::string k = std::to_string(i), accumulator = typeOf(wide);
     fields += "  In<" + typeOf(given) + "> value" + k + ";\n  Out<" + typeOf(result) + "> out" + k + ";\n";
     load += "      " + accumulator + " a" + k + " = count > 0 ? " +
@@ -78,12 +78,17 @@ void expandReduce(Graph& graph, const std::vector<Tensor>& values, const std::ve
   };
   for (const Tensor& t : values) in.push_back(stored(t));
   for (const Tensor& t : inits) in.push_back(stored(t));
-  for (const Tensor& t : out) results.push_back(stored(t));
-  const Expression held = widened(body);
+  std::vector<DType> resultTypes;
+  for (const Tensor& t : out) {
+    results.push_back(stored(t));
+    resultTypes.push_back(DTypeOf(t.elementType()));
+  }
+  const Expression held = accumulated(body);
   const auto codeletOf = [&](const PlannedGroup& group) {
     // Partial results have leading dimensions for the parts of the reduced ones.
     const bool ofPartials = isTemporary(group.reads[0]);
-    PlannedCodelet codelet = generateReduce(body, held, ofPartials, isTemporary(group.writes[0]));
+    PlannedCodelet codelet =
+        generateReduce(body, held, resultTypes, ofPartials, isTemporary(group.writes[0]));
     codelet.set = [&, ofPartials](Graph& g, const poplar::VertexRef& ref, const PlannedVertex& v) {
       const std::vector<std::size_t> shape = v.reads[0].shape();
       const std::vector<std::size_t> steps = stepsOf(shape);

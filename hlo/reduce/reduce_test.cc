@@ -30,7 +30,7 @@ const Case kCases[] = {
 const Case& kOfPartials = kCases[4];
 
 // Returns the number of supersteps.
-std::size_t CheckReduce(const Case& c, const Expression& body, int largest) {
+std::size_t CheckReduce(const Case& c, const Expression& body, int largest, bool unrounded = false) {
   Graph graph(poplar::Target::createIPUTarget(1, c.tiles, "ipu2"));
   std::vector<Tensor> values, inits;
   std::vector<Bytes> bytes, starts;
@@ -43,7 +43,8 @@ std::size_t CheckReduce(const Case& c, const Expression& body, int largest) {
     starts.push_back(SmallNumbers(inits[i], i + 7, largest));
   }
   Sequence prog;
-  const std::vector<Tensor> out = hlo::reduce(graph, values, inits, c.dims, body, prog, "reduce");
+  const std::vector<Tensor> out = hlo::reduce(graph, values, inits, c.dims, body, prog, "reduce", unrounded);
+  if (unrounded) CHECK(out[0].elementType() == poplar::FLOAT);
   std::vector<Tensor> inputs = values;
   inputs.insert(inputs.end(), inits.begin(), inits.end());
   bytes.insert(bytes.end(), starts.begin(), starts.end());
@@ -59,6 +60,8 @@ TEST(EveryShapeAndDimensions) {
   for (const Case& c : kCases) {
     supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF32), 8));
     supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF16), 1));
+    // The sums of some have more bits than an f16.
+    supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF16), 500, true));
     supersteps.insert(CheckReduce(c, LargestAndPlace(DType::kF32), 1000));
   }
   for (const std::size_t count : {1, 2, 3}) CHECK_EQ(supersteps.count(count), 1u);
@@ -68,6 +71,7 @@ TEST(OperationsOfFloats) {
   for (const DType type : kFloats) {
     CheckReduce(kOfPartials, BinaryBody(ScalarOp::kAdd, type), 1);
     CheckReduce(kOfPartials, LargestAndPlace(type), 60);
+    CheckReduce(kOfPartials, BinaryBody(ScalarOp::kMultiply, type), 1, true);
   }
   CheckReduce(kOfPartials, BinaryBody(ScalarOp::kMultiply, DType::kF32), 1);
   CheckReduce(kOfPartials, BinaryBody(ScalarOp::kMaximum, DType::kF16), 60);

@@ -1,6 +1,7 @@
 // Python: reductions, by popops.
 //
-//   reduce(graph, tensor, operation, dims, seq, name) -> Tensor
+//   reduce(graph, tensor, operation, dims, seq, name, unrounded) -> Tensor
+//     unrounded: sums and products of half are float
 #include <limits>
 #include <map>
 #include <popops/Reduce.hpp>
@@ -25,7 +26,7 @@ Tensor Extreme(Graph& graph, const Tensor& tensor, bool largest, const Shape& di
 }
 
 Tensor Reduce(Graph& graph, const Tensor& tensor, const std::string& operation, const Shape& dims,
-              Sequence& sequence, const std::string& name) {
+              Sequence& sequence, const std::string& name, bool unrounded) {
   static const std::map<std::string, popops::Operation> table = {
       {"add", popops::Operation::ADD},         {"multiply", popops::Operation::MUL},
       {"maximum", popops::Operation::MAX},     {"minimum", popops::Operation::MIN},
@@ -40,7 +41,8 @@ Tensor Reduce(Graph& graph, const Tensor& tensor, const std::string& operation, 
   if (tensor.elementType() == poplar::UNSIGNED_INT && !is_extreme)
     return popops::reduce(graph, tensor.reinterpret(poplar::INT), dims, params, sequence, name)
         .reinterpret(poplar::UNSIGNED_INT);
-  return popops::reduce(graph, tensor, dims, params, sequence, name);
+  const poplar::Type type = unrounded ? poplar::FLOAT : tensor.elementType();
+  return popops::reduce(graph, tensor, type, dims, params, sequence, name);
 }
 
 }  // namespace

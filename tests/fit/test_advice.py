@@ -173,7 +173,7 @@ MODELS = {
         "ipu2:32", "tiles batch ipus", {1: 0, 2: 0},
     ),
     "dropout": model(
-        gradient_step(dropped), ([spec(128, 128)] * 2, spec(16384, 128), spec(2, dtype=jnp.uint32)),
+        gradient_step(dropped), ([spec(128, 128)] * 2, spec(20480, 128), spec(2, dtype=jnp.uint32)),
         "ipu2:32", "tiles batch ipus", {1: 0}, (0,),
     ),
     "convolutions": model(

@@ -51,7 +51,7 @@ std::vector<Tensor> scatter(Graph& graph, const std::vector<Tensor>& operands, c
 
 std::vector<Tensor> reduce(Graph& graph, const std::vector<Tensor>& tensors, const std::vector<Tensor>& inits,
                            const std::vector<std::size_t>& dims, const Expression& body, Sequence& prog,
-                           const DebugContext& debugContext);
+                           const DebugContext& debugContext, bool unrounded);
 // `outShape`: windowOutputShape.
 std::vector<Tensor> reduceWindow(Graph& graph, const std::vector<Tensor>& tensors,
                                  const std::vector<Tensor>& inits, const WindowGeometry& geometry,

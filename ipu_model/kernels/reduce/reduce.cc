@@ -20,7 +20,8 @@ namespace ipu_model {
 
 DType ReduceKernel::PartialType(unsigned i) const {
   const DType type = types_[i];
-  if (kind_ != Kind::kSingle) return type;
+  // Maxima and minima are exact in their own type.
+  if (kind_ != Kind::kSingle || (op_ != ReduceOp::kAdd && op_ != ReduceOp::kMultiply)) return type;
   return IsFloat(type) && type != DType::kF64 ? DType::kF32 : type;
 }
 
@@ -109,7 +110,11 @@ void ReduceKernel::Run(HostContext& context, const HostTensor* values, const Hos
     assert(inits != nullptr);
     for (std::size_t i = 0; i < types_.size(); ++i) {
       const HostTensor init = BroadcastScalar(inits[i], out[i]);
-      copy_[i].Run(context, &init, &out[i]);
+      if (out[i].type == types_[i]) {
+        copy_[i].Run(context, &init, &out[i]);
+      } else {
+        ElementwiseKernel(Conversion(types_[i], out[i].type)).Run(context, &init, &out[i]);
+      }
     }
     return;
   }

@@ -24,7 +24,8 @@ class ReduceKernel {
   // Reduces `values` (n tensors of one shape) over the dimensions whose bit in `dimensions` is set, into
   // `out` (n tensors of the other dimensions). The result of a reduction of no elements is the init value.
   // `inits` (n scalars) is combined once. If it is null, there must be elements to reduce, and `out` has the
-  // partial types. The order of combination depends only on shapes and strides, not on the number of threads.
+  // partial types, as it may have with `inits`. The order of combination depends only on shapes and strides,
+  // not on the number of threads.
   void Run(HostContext& context, const HostTensor* values, const HostTensor* inits, std::uint32_t dimensions,
            const HostTensor* out) const;
   // Binds Run with inits, for few elements and operations with specialised inner loops; returns null

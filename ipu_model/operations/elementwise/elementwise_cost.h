@@ -33,6 +33,10 @@ class ElementwiseCost {
   // that the data path supports; otherwise kPred. PopLibs has reduction codelets in assembly for these.
   DType vector_type() const { return vector_type_; }
   bool is_sum() const { return expression_.code.size() == 1 && expression_.code[0].op == ScalarOp::kAdd; }
+  // Whether it is one addition or multiplication, which rounds.
+  bool is_rounded() const {
+    return is_sum() || (expression_.code.size() == 1 && expression_.code[0].op == ScalarOp::kMultiply);
+  }
 
  private:
   // Cycles of one worker outside of its loop, of the supervisor, and the loop.

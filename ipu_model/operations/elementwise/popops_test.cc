@@ -154,6 +154,19 @@ TEST(ReduceOperations) {
   CHECK_THROWS(poplar::poplar_error, popops::reduce(f.graph, a, {1}, {Operation::LOGICAL_AND}, f.prog));
 }
 
+// 2048 and 1 is no half: their sum is not rounded to one, and neither is the product.
+TEST(HalfReducesToFloat) {
+  Fixture f;
+  const Tensor a = f.Values<std::uint16_t>(HALF, {2}, {0x6800, 0x3c00}),
+               b = f.Values<std::uint16_t>(HALF, {2}, {0x7800, 0x4400});
+  const Tensor sum = popops::reduce(f.graph, a, FLOAT, {0}, {popops::Operation::ADD}, f.prog);
+  const Tensor product = popops::reduce(f.graph, b, FLOAT, {0}, {popops::Operation::MUL}, f.prog);
+  const Tensor largest = popops::reduce(f.graph, a, FLOAT, {0}, {popops::Operation::MAX}, f.prog);
+  CHECK(f.Run<float>(sum) == (std::vector<float>{2049}));
+  CHECK(f.Run<float>(product) == (std::vector<float>{131072}));
+  CHECK(f.Run<float>(largest) == (std::vector<float>{2048}));
+}
+
 TEST(ReduceWithOutputUpdates) {
   Fixture f;
   const Tensor a = f.Values<float>(FLOAT, {2, 3}, {1, 2, 3, 4, 5, 6});

@@ -60,11 +60,10 @@ double Identity(Operation op, DType type) {
   }
 }
 
-}  // namespace
-
-Tensor reduce(poplar::Graph& graph, const Tensor& A, const std::vector<std::size_t>& dims,
-              ReduceParams params, poplar::program::Sequence& prog, const poplar::DebugContext& debugContext,
-              const poplar::OptionFlags&) {
+// `unrounded`: half sums and products as float.
+Tensor ReduceOf(poplar::Graph& graph, const Tensor& A, const std::vector<std::size_t>& dims,
+                ReduceParams params, poplar::program::Sequence& prog,
+                const poplar::DebugContext& debugContext, bool unrounded) {
   if (params.update)
     throw poplar::poplar_error(debugContext.getPathName() +
                                ": popops::reduce with `update` needs an output: call reduceWithOutput");
@@ -82,12 +81,23 @@ Tensor reduce(poplar::Graph& graph, const Tensor& A, const std::vector<std::size
                                         {debugContext, "identity"});
   graph.setTileMapping(init, 0);
   const ipu_model::Expression body = ipu_model::Flatten(Body(params.op), {type, type});
-  return hlo::reduce(graph, {values}, {init}, dims, body, prog, debugContext)[0];
+  return hlo::reduce(graph, {values}, {init}, dims, body, prog, debugContext, unrounded)[0];
+}
+
+}  // namespace
+
+Tensor reduce(poplar::Graph& graph, const Tensor& A, const std::vector<std::size_t>& dims,
+              ReduceParams params, poplar::program::Sequence& prog, const poplar::DebugContext& debugContext,
+              const poplar::OptionFlags&) {
+  return ReduceOf(graph, A, dims, params, prog, debugContext, false);
 }
 
 Tensor reduce(poplar::Graph& graph, const Tensor& A, const poplar::Type& outType,
               const std::vector<std::size_t>& dims, ReduceParams params, poplar::program::Sequence& prog,
               const poplar::DebugContext& debugContext, const poplar::OptionFlags& options) {
+  const bool sums = params.op == Operation::ADD || params.op == Operation::MUL;
+  if (sums && A.elementType() == poplar::HALF && outType == poplar::FLOAT)
+    return ReduceOf(graph, A, dims, params, prog, debugContext, true);
   // Accumulate in the result's type if that is wider.
   const bool wider = ipu_model::SizeOf(outType.id()) > ipu_model::SizeOf(A.elementType().id());
   const Tensor values = wider ? cast(graph, A, outType, prog, debugContext) : A;

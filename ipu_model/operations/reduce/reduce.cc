@@ -74,8 +74,10 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     bool fits = outputs[0].shape == kept;
     for (std::size_t i = 0; i < n; ++i) {
       fits = fits && IsScalar(inputs[n + i]);
-      for (const View* view : {&inputs[i], &inputs[n + i], &outputs[i]})
-        fits = fits && view->type == body_.inputs[i];
+      for (const View* view : {&inputs[i], &inputs[n + i]}) fits = fits && view->type == body_.inputs[i];
+      // A result may keep the type of partial results.
+      const DType type = outputs[i].type;
+      fits = fits && (type == body_.inputs[i] || type == kernel_->PartialType(static_cast<unsigned>(i)));
     }
     return fits;
   }
@@ -154,7 +156,8 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     const Grid* grid = context.mapping(values.variable).grid();
     const bool in_place =
         grid != nullptr && grid->shape == values.shape && values.offset == 0 && IsRowMajorContiguous(values);
-    ReduceProblem problem{cost_, mask_, {}, in_place, 0, 0, 1, 1};
+    ReduceProblem problem{cost_, mask_, {}, in_place, values.type, kernel_->PartialType(0), outputs[0].type,
+                          0,     0,     1,  1};
     for (unsigned i = 0; i < size(); ++i) {
       problem.value_bytes += static_cast<std::int64_t>(SizeOf(inputs[i].type));
       problem.partial_bytes += static_cast<std::int64_t>(SizeOf(kernel_->PartialType(i)));
@@ -215,9 +218,10 @@ class ReduceOperation : public CombiningOperation, public Expandable {
                                              const std::vector<HostTensor>& writes) {
       kernel->Run(host, reads.data(), reads.data() + kernel->size(), mask, writes.data());
     };
-    group.cycles = [cost = cost_, region, mask](const TargetModel& target, const Box& box) {
+    const ReducedTypes types{inputs[0].type, outputs[0].type};
+    group.cycles = [cost = cost_, types, region, mask](const TargetModel& target, const Box& box) {
       const Box values = region(box);
-      return ReduceCycles(target, cost, values.num_elements(), box.num_elements(),
+      return ReduceCycles(target, cost, types, values.num_elements(), box.num_elements(),
                           ReducesInnermost(mask, values.extents()));
     };
     TilePlan plan;
@@ -286,8 +290,10 @@ class ReduceOperation : public CombiningOperation, public Expandable {
         kernel->CombinePartials(host, reads.data(), mask, out.data());
       }
     };
-    group.cycles = [cost = cost_, region, mask](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, cost, box.num_elements(), region(box).num_elements(),
+    const DType partial = kernel_->PartialType(0);
+    const ReducedTypes types{first ? inputs[0].type : partial, partial};
+    group.cycles = [cost = cost_, types, region, mask](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, types, box.num_elements(), region(box).num_elements(),
                           ReducesInnermost(mask, box.extents()));
     };
     group.code_bytes = cost_.CodeBytes(context.target());
@@ -318,8 +324,9 @@ class ReduceOperation : public CombiningOperation, public Expandable {
       kernel->RunOnPartials(host, reads.data(), reads.data() + kernel->size(), (1u << lead) - 1,
                             writes.data());
     };
-    group.cycles = [cost = cost_, all_parts](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, cost, all_parts(box).num_elements(), box.num_elements(),
+    const ReducedTypes types{kernel_->PartialType(0), outputs[0].type};
+    group.cycles = [cost = cost_, types, all_parts](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, types, all_parts(box).num_elements(), box.num_elements(),
                           box.num_elements() == 1);
     };
     plan->supersteps.push_back({{std::move(group)}});
@@ -412,8 +419,8 @@ namespace hlo {
 std::vector<poplar::Tensor> reduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
                                    const std::vector<poplar::Tensor>& inits,
                                    const std::vector<std::size_t>& dims, const ipu_model::Expression& body,
-                                   poplar::program::Sequence& prog,
-                                   const poplar::DebugContext& debugContext) {
+                                   poplar::program::Sequence& prog, const poplar::DebugContext& debugContext,
+                                   bool unrounded) {
   using namespace ipu_model;
   const std::string& name = debugContext.getPathName();
   if (tensors.empty() || inits.size() != tensors.size() || body.outputs.size() != tensors.size())
@@ -446,7 +453,8 @@ std::vector<poplar::Tensor> reduce(poplar::Graph& graph, const std::vector<popla
   const Mapping mapping = ResultMapping(graph, operation->inputs[0], mask, body.inputs[0], shape);
   std::vector<poplar::Tensor> results;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    results.push_back(NewTensor(graph, body.inputs[i], shape, mapping, name));
+    const DType type = unrounded ? operation->PartialType(static_cast<unsigned>(i)) : body.inputs[i];
+    results.push_back(NewTensor(graph, type, shape, mapping, name));
     View& view = operation->outputs.emplace_back();
     results.back().asView(&view);
   }

@@ -26,9 +26,10 @@ Load LargestLoad(const Grid& work, std::uint32_t mask) {
 }
 
 // Returns the cycles of one superstep that receives `bytes`.
-double StageCycles(const ReduceProblem& problem, const TargetModel& target, const Load& load, double bytes) {
+double StageCycles(const ReduceProblem& problem, const TargetModel& target, ReducedTypes types,
+                   const Load& load, double bytes) {
   return static_cast<double>(
-             ReduceCycles(target, problem.combiner, load.values, load.results, load.contiguous) +
+             ReduceCycles(target, problem.combiner, types, load.values, load.results, load.contiguous) +
              target.sync_cycles) +
          bytes / target.exchange_bytes_per_cycle;
 }
@@ -69,9 +70,10 @@ Grid PartialsPlacement(const Grid& work, std::uint32_t mask) {
 }
 
 ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target, unsigned num_tiles) {
-  const auto cycles = [&](const Load& load, std::int64_t bytes_each) {
-    return StageCycles(problem, target, load, static_cast<double>(load.values * bytes_each));
+  const auto cycles = [&](ReducedTypes types, const Load& load, std::int64_t bytes_each) {
+    return StageCycles(problem, target, types, load, static_cast<double>(load.values * bytes_each));
   };
+  const ReducedTypes to_partials{problem.value, problem.partial}, to_results{problem.partial, problem.result};
   std::int64_t partials = 1;
   std::size_t reduced = 0;
   for (std::size_t d = 0; d < problem.work.shape.size(); ++d) {
@@ -80,14 +82,16 @@ ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel&
     ++reduced;
   }
   ReduceStages best;
-  best.cycles = cycles({problem.results * problem.reduced, problem.results,
+  best.cycles = cycles({problem.value, problem.result},
+                       {problem.results * problem.reduced, problem.results,
                         ReducesInnermost(problem.mask, problem.work.shape)},
                        problem.value_bytes);
   if (partials == 1) return best;
-  const double first =
-      cycles(LargestLoad(problem.work, problem.mask), problem.in_place ? 0 : problem.value_bytes);
-  const double direct = first + cycles({problem.results * partials, problem.results, problem.results == 1},
-                                       problem.partial_bytes);
+  const double first = cycles(to_partials, LargestLoad(problem.work, problem.mask),
+                              problem.in_place ? 0 : problem.value_bytes);
+  const double direct =
+      first + cycles(to_results, {problem.results * partials, problem.results, problem.results == 1},
+                     problem.partial_bytes);
   if (direct < best.cycles) best = {{problem.work}, direct};
   const Shape shape = PartialsPlacement(problem.work, problem.mask).shape;
   const std::uint32_t mask = (1u << reduced) - 1;
@@ -96,8 +100,9 @@ ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel&
     std::int64_t left = 1;
     for (std::size_t d = 0; d < reduced; ++d) left *= second.parts[d];
     const double staged =
-        first + cycles(LargestLoad(second, mask), problem.partial_bytes) +
-        cycles({problem.results * left, problem.results, problem.results == 1}, problem.partial_bytes);
+        first + cycles({problem.partial, problem.partial}, LargestLoad(second, mask), problem.partial_bytes) +
+        cycles(to_results, {problem.results * left, problem.results, problem.results == 1},
+               problem.partial_bytes);
     if (left == partials || staged >= best.cycles) continue;
     best = {{problem.work, std::move(second)}, staged};
   }

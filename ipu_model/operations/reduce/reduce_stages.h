@@ -28,13 +28,14 @@ Grid PartialsPlacement(const Grid& work, std::uint32_t mask);
 
 struct ReduceProblem {
   const ElementwiseCost& combiner;
-  std::uint32_t mask;          // the reduced dimensions of the values
-  Grid work;                   // of the values, for the first stage
-  bool in_place;               // whether `work` is the mapping of the values
-  std::int64_t value_bytes;    // of one value, in all tensors that are reduced together
-  std::int64_t partial_bytes;  // of one partial result
-  std::int64_t results;        // on the fullest tile
-  std::int64_t reduced;        // values for each result
+  std::uint32_t mask;            // the reduced dimensions of the values
+  Grid work;                     // of the values, for the first stage
+  bool in_place;                 // whether `work` is the mapping of the values
+  DType value, partial, result;  // the types of the first tensor
+  std::int64_t value_bytes;      // of one value, in all tensors that are reduced together
+  std::int64_t partial_bytes;    // of one partial result
+  std::int64_t results;          // on the fullest tile
+  std::int64_t reduced;          // values for each result
 };
 
 struct ReduceStages {

@@ -289,10 +289,13 @@ class PopLibs:
         dims = list(op.attrs["dimensions"])
         if not dims:
             raise _Lacks("popops reduces no dimension away")
-        reduced = self.module.reduce(context.graph, tensor, name, dims, context.sequence, debug)
+        wide = op.result.dtype != dtype
+        reduced = self.module.reduce(context.graph, tensor, name, dims, context.sequence, debug, wide)
         literal = initial.op.attrs["value"] if initial.op is not None and initial.op.name == "constant" else None
         if literal is not None and literal.data == _identity(name, dtype):
             return [reduced]
+        if wide:
+            raise _Lacks("popops has no start value of another type")
         start = broadcast(context.tensor(initial), op.result.shape, ())
         combine = expression_of(program)
         return list(self.module.map(context.graph, combine, [start, reduced], [None], context.sequence, debug))

@@ -1,4 +1,4 @@
-"""Reductions over dimensions."""
+"""Reductions over dimensions. A sum of narrow floats may have a wide result: see passes/narrow_sums.py."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def lower_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
     expression = expression_of(region_program(op.regions[0], op))
+    unrounded = op.results[0].dtype != op.operands[0].dtype
+    dims, sequence = op.attrs["dimensions"], context.sequence
     return _ipu.reduce(
-        context.graph, tensors[:count], tensors[count:], op.attrs["dimensions"], expression, context.sequence, name
+        context.graph, tensors[:count], tensors[count:], dims, expression, sequence, name, unrounded=unrounded
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from jax_ipu.compiler.expression import identity_of, splat_of
 from jax_ipu.compiler.ir import Block, Op, Value, clone_ops
@@ -107,9 +107,10 @@ class _Block:
             if op.name == "dot_general":
                 self.made[op.result] = self.rewriter.emit(op.name, operands, op.result.shape, dtype, dict(op.attrs))
                 return
-            value = self.rewriter.convert(operands[0], dtype)
-            neutral: Any = identity_of(name, dtype)
-            self.made[op.result] = self.rewriter.reduce(name, value, op.attrs["dimensions"], neutral)
+            value, dims, neutral = operands[0], op.attrs["dimensions"], cast("Any", identity_of(name, dtype))
+            if (value.dtype, dtype) != ("f16", "f32"):  # else no block of f32 values exists
+                value = self.rewriter.convert(value, dtype)
+            self.made[op.result] = self.rewriter.reduce(name, value, dims, neutral, dtype)
             return
         regions = []
         for region in op.regions:

@@ -27,7 +27,8 @@ def _reduce(op: Op, rewriter: Rewriter, memory: int) -> list[Value] | None:
     counted = [_counted_dimension(v) for v in values]
     shape = values[0].shape
     total = sum(map(size_in_bytes, values))
-    if all(dim is None for dim in counted) or total < memory * _LARGE:
+    wide = op.results[0].dtype != values[0].dtype
+    if wide or all(dim is None for dim in counted) or total < memory * _LARGE:
         return None
     # Parts of a dimension that is kept need not be combined.
     kept = [d for d in range(len(shape)) if d not in op.attrs["dimensions"]]

@@ -1,9 +1,11 @@
 """Sums of f16 values that JAX makes in f32 read the f16 values: no array of f32 exists beside them.
 
-`jnp.sum` and `softmax` convert f16 to f32, sum, and convert the result back. An IPU's vertices of f16 sums have partial
-sums in f32, so the value is the same, and half of the memory and one pass over the values are saved.
+`jnp.sum`, `jnp.mean` and `softmax` convert f16 to f32, sum, and convert what they make of the result back. An IPU's
+vertices of f16 sums have partial sums in f32, so the value is the same, and half of the memory and one pass over the
+values are saved. A sum that is only converted back is made in f16; others have a result in f32.
 
-A sum and its conversions must be in one block: a branch or loop that reads a sum from outside must not make its own.
+A sum in f16 and its conversions must be in one block: a branch or loop that reads a sum from outside must not make its
+own.
 """
 
 from __future__ import annotations
@@ -20,10 +22,18 @@ _VIEWS = frozenset(("reshape", "broadcast_in_dim", "transpose"))
 
 
 def run(module: Module) -> None:
-    """Rewrites the conversions of main."""
+    """Rewrites the conversions of main, and then the sums that are left."""
     made: dict[Value, Value] = {}
     blocks = blocks_of(module.main.block)
     rewrite(module.main.block, {"convert": lambda op, rewriter: _convert(op, rewriter, blocks, made)})
+    rewrite(module.main.block, {"reduce": _reduce})
+
+
+def _reduce(op: Op, rewriter: Rewriter) -> Value | None:
+    values = _summed(op.results[0])
+    if values is None or not any(True for _ in op.result.users):
+        return None
+    return rewriter.reduce("add", values, op.attrs["dimensions"], 0, _WIDE)
 
 
 def _convert(op: Op, rewriter: Rewriter, blocks: dict[Op, Block], made: dict[Value, Value]) -> Value | None:

@@ -103,16 +103,20 @@ class Rewriter:
         """The sum over the dimensions `dims`, which the result does not have."""
         return self.reduce("add", value, dims, 0)
 
-    def reduce(self, name: str, value: Value, dims: Sequence[int], initial: int) -> Value:
-        """`value` reduced over `dims` by the op `name`, whose neutral element is `initial`."""
+    def reduce(self, name: str, value: Value, dims: Sequence[int], initial: int, dtype: str | None = None) -> Value:
+        """`value` reduced over `dims` by the op `name`, whose neutral element is `initial`.
+
+        `dtype`: f32 for sums and products of narrow floats that are not rounded.
+        """
         if not dims:
-            return value
+            return self.convert(value, dtype or value.dtype)
         args = [Value((), value.dtype, None, i) for i in range(2)]
         combine = Op(name, args, [((), value.dtype)], None, (), self.location)
         body = Block(args, [combine, Op("return", combine.results, [], None, (), self.location)])
         shape = tuple(n for d, n in enumerate(value.shape) if d not in dims)
         first = self.full((), value.dtype, initial)
-        return self.emit("reduce", (value, first), shape, value.dtype, {"dimensions": tuple(sorted(dims))}, (body,))
+        result = dtype or value.dtype
+        return self.emit("reduce", (value, first), shape, result, {"dimensions": tuple(sorted(dims))}, (body,))
 
 
 # Returns the values that replace the op's results, or None to keep it.
