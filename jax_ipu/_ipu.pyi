@@ -1880,6 +1880,15 @@ class TilePlanCache:
 
     def __init__(self, detailed: bool = False) -> None: ...
 
+    @property
+    def limits_buffers(self) -> bool:
+        """
+        Whether an operation whose buffers do not fit is planned again with smaller ones.
+        """
+
+    @limits_buffers.setter
+    def limits_buffers(self, arg: bool, /) -> None: ...
+
     def __len__(self) -> int: ...
 
 class Deadline:

@@ -69,12 +69,14 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache,
   if (!made->memory.VariablesFit(&report)) return report;
   made->planned = true;
   TilePlanCache own;
+  const bool limits_buffers = cache == nullptr || cache->limits_buffers;
   for (int round = 1;; ++round) {
     made->uses = PlanOperations(program, cache != nullptr ? cache : &own);
     report = {};
     CountCycles(program, &made->uses, &report);
     made->memory.Fill(made->uses, &report);
-    if (report.out_of_memory.empty() || round == kMostRounds || !LimitBuffers(program, made->memory)) {
+    if (report.out_of_memory.empty() || !limits_buffers || round == kMostRounds ||
+        !LimitBuffers(program, made->memory)) {
       if (report.out_of_memory.empty()) SetStampCosts(program, made->uses);
       return report;
     }

@@ -39,7 +39,7 @@ _LESS_CODE = (
     " for each",
     "several functions under jax.jit, called one after the other: each has the code memory for itself",
 )
-_FIT = "the default of ipu_fit instead of off: values in parts, repeated blocks as functions, less memory for products"
+_FIT = "the default of ipu_fit instead of off: values in parts, repeated blocks as functions, smaller buffers"
 _LAST_RESORT = "smaller arrays, or computing in parts (jax.lax.map, jax.lax.scan)"
 
 

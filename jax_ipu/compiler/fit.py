@@ -10,7 +10,7 @@ exchange may be full of them. At last products and convolutions get less memory 
 Where one of these fits, there may be room to keep arguments after all. Attempts share plans, so that one costs little
 where it differs little, and end where none can help.
 
-The option `ipu_fit=off` leaves one attempt, in which no values are computed in parts either.
+The option `ipu_fit=off` leaves one attempt, in which no values are computed in parts and no buffers become smaller.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def compile_to_fit(
         CompileError: as the stages.
     """
     progress.stage("simplifying the program")
+    plans.limits_buffers = settings.fit == "on"
     compiler = _Compiler(target, progress, plans)
     mapped, more_frugal = map_program(program, settings, target, change), _more_frugal(settings)
     built = compiler.kept(mapped, settings)

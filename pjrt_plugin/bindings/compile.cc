@@ -382,6 +382,8 @@ void BindCompile(nb::module_& module) {
       module, "TilePlanCache",
       "Plans of operations, shared by programs for one target that are compiled one after the other.")
       .def(nb::init<bool>(), nb::arg("detailed") = false)
+      .def_rw("limits_buffers", &ipu_model::TilePlanCache::limits_buffers,
+              "Whether an operation whose buffers do not fit is planned again with smaller ones.")
       .def("__len__", [](const ipu_model::TilePlanCache& self) { return self.size(); });
   nb::class_<DeadlineBlock>(module, "Deadline",
                             "In its `with` block, what this thread plans raises OutOfTime after `seconds`, "

@@ -20,10 +20,18 @@ def distances(x, y):
     return ((x[:, None] - y[None]) ** 2).sum(-1)
 
 
-def test_values_are_computed_in_parts_unless_that_is_forbidden():
-    arguments = spec(512, 16), spec(512, 16)
-    assert jax_ipu.estimate(distances, *arguments, target=TARGET).fits
-    estimate = jax_ipu.estimate(distances, *arguments, target=TARGET, compiler_options=OFF)
+# Each fits only with: values in parts, smaller buffers for the rows of the transposed operand.
+PROGRAMS = {
+    "parts": (distances, (spec(512, 16), spec(512, 16))),
+    "buffers": (lambda x, y: x + y.T, (spec(6000, 128), spec(128, 6000))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_saves_memory_is_forbidden(name):
+    function, arguments = PROGRAMS[name]
+    assert jax_ipu.estimate(function, *arguments, target=TARGET).fits
+    estimate = jax_ipu.estimate(function, *arguments, target=TARGET, compiler_options=OFF)
     assert not estimate.fits
     assert "the default of ipu_fit" in estimate.reason and "Not tried" in estimate.reason
 

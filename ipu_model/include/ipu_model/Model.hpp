@@ -426,6 +426,8 @@ class TilePlanCache {
 
   std::size_t size() const;  // number of plans
   bool detailed() const { return detailed_; }
+  // Whether an operation whose buffers do not fit is planned again with smaller ones, in more supersteps.
+  bool limits_buffers = true;
   // Called by the compiling thread between operations, with the number of planned operations and the total
   // number. An exception that it throws ends the compilation.
   std::function<void(std::size_t done, std::size_t total)> poll;
