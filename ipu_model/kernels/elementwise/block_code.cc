@@ -7,6 +7,7 @@
 #include "kernels/elementwise/rare_calls.h"
 #include "kernels/elementwise/register_file.h"
 #include "kernels/elementwise/vector_code.h"
+#include "kernels/host/half_rounding.h"
 #include "kernels/host/host_limits.h"
 
 namespace ipu_model {
@@ -14,6 +15,9 @@ namespace {
 
 constexpr int kVectorBytes = 32;
 constexpr std::size_t kMostSteps = 64, kMostPointers = 32, kOwnPointers = CodeRun::kOwnPointers;
+// To round to f16 takes as long as three other steps, and a processor begins few vectors before one is done:
+// longer chains take less time as two runs, by way of memory.
+constexpr int kMostRounds = 2;
 constexpr int kNeverRead = 1 << 10;
 constexpr std::size_t kMostCodes = 4;
 
@@ -28,6 +32,16 @@ bool IsSigned(RegisterType type) { return type == RegisterType::kS8 || type == R
 bool ReadsPredicate(const MicroStep& step, int operand) {
   return step.kind.predicates || (operand == 0 && IsSelect(step.kind));
 }
+
+bool Is(const MicroKind& kind, FusedOp op) {
+  return kind.code == MicroKind::kFusedCode + static_cast<int>(op);
+}
+bool IsOfHalf(const MicroStep& step) { return static_cast<DType>(step.immediate) == DType::kF16; }
+// Whether a step converts between f16 and its bits, which are in memory only: a register has the f32.
+bool ReadsHalf(const MicroStep& step) { return Is(step.kind, FusedOp::kFromBits) && IsOfHalf(step); }
+bool WritesHalf(const MicroStep& step) { return Is(step.kind, FusedOp::kToBits) && IsOfHalf(step); }
+
+bool RoundsToHalf(const MicroStep& step) { return Is(step.kind, FusedOp::kRound) && IsOfHalf(step); }
 
 // Makes the code of one run.
 class Generator {
@@ -159,17 +173,21 @@ class Generator {
         if (reg >= first_constant_ && reg < first_result_) {
           vector.AddConstant(p_.constants[reg - first_constant_].data(), predicate);
         } else {
-          vector.AddOperand(Operand(reg, step.kind.type, predicate, lanes));
+          CodeValue value = Operand(reg, step.kind.type, predicate, lanes);
+          if (ReadsHalf(step)) value.form = CodeValue::Form::kHalf;
+          vector.AddOperand(value);
         }
       }
       const Vector made = vector.Emit();
       if (made < 0) return false;
-      registers_.Define(made, OfRun(step.result));
+      if (!WritesHalf(step)) registers_.Define(made, OfRun(step.result));
       const auto result = std::find(run_.results.begin(), run_.results.end(), step.result);
       if (result != run_.results.end()) {
         const std::size_t pointer =
             run_.operands.size() + static_cast<std::size_t>(result - run_.results.begin());
-        registers_.Write(made, Outside(pointer, step.kind.result, step.kind.predicate_result, lanes));
+        CodeValue value = Outside(pointer, step.kind.result, step.kind.predicate_result, lanes);
+        if (WritesHalf(step)) value.form = CodeValue::Form::kHalf;
+        registers_.Write(made, value);
       }
       registers_.Release();
       for (int k = 0; k < step.num_operands; ++k) DropIfRead(step.operand[k]);
@@ -206,8 +224,10 @@ class Runs {
       CodeRun run;
       run.first = s;
       run.end = s;
+      int rounds = 0;
       while (run.end < p_.steps.size() && run.end - s < kMostSteps && HasCode(run.end) &&
              ReadsAsMade(s, run.end)) {
+        if (RoundsToHalf(p_.steps[run.end]) && ++rounds > kMostRounds) break;
         ++run.end;
       }
       const std::size_t next = std::max(run.end, s + 1);
@@ -229,6 +249,10 @@ class Runs {
       out_.spilled_bytes = std::max(out_.spilled_bytes, (run.end - run.first) * kVectorBytes);
       out_.most_pointers =
           std::max(out_.most_pointers, kOwnPointers + run.operands.size() + run.results.size());
+      for (std::size_t s = run.first; s < run.end; ++s) {
+        const MicroStep& step = p_.steps[s];
+        out_.rounds_half = out_.rounds_half || WritesHalf(step) || RoundsToHalf(step);
+      }
     }
   }
 
@@ -247,12 +271,15 @@ class Runs {
   }
 
   // Whether a step reads the results of the steps from `first` on as what they were made: in a lane,
-  // predicates are no numbers, and narrow integers are extended as their type says.
+  // predicates are no numbers, narrow integers are extended as their type says, and bits of f16 are in
+  // memory.
   bool ReadsAsMade(std::size_t first, std::size_t s) const {
     const MicroStep& step = p_.steps[s];
     for (int k = 0; k < step.num_operands; ++k) {
       if (step.operand[k] < first_result_ + first) continue;
-      const MicroKind& made = p_.steps[step.operand[k] - first_result_].kind;
+      const MicroStep& maker = p_.steps[step.operand[k] - first_result_];
+      const MicroKind& made = maker.kind;
+      if (ReadsHalf(step) || WritesHalf(maker)) return false;
       const bool predicate = ReadsPredicate(step, k);
       if (predicate != made.predicate_result) return false;
       if (!predicate && SizeOf(made.result) < 4 && made.result != step.kind.type) return false;
@@ -340,13 +367,16 @@ std::shared_ptr<const BlockCode> BlockCodeCache::Make(const Arrangement& arrange
   return MakeLocked(arrangement);
 }
 
+bool BlockCode::IsAllowed() const { return !rounds_half || !RoundsStochastically(); }
+
 std::shared_ptr<const BlockCode> BlockCodeCache::Find(const Arrangement& arrangement, std::int64_t elements) {
   const std::lock_guard lock(mutex_);
   if (nanoseconds_ < kNanosecondsForCode) {
     nanoseconds_ += static_cast<double>(elements) * arrangement.nanoseconds;
     if (nanoseconds_ < kNanosecondsForCode) return nullptr;
   }
-  return MakeLocked(arrangement);
+  auto code = MakeLocked(arrangement);
+  return code != nullptr && code->IsAllowed() ? code : nullptr;
 }
 
 std::shared_ptr<const BlockCode> BlockCodeCache::MakeLocked(const Arrangement& arrangement) {

@@ -34,6 +34,9 @@ struct CodeRun {
 };
 
 struct BlockCode {
+  // Code rounds to nearest even: it is not for the mode in which f16 rounds stochastically.
+  bool IsAllowed() const;
+
   // What the code depends on: for each register of the program, whether it holds one value for a block or a
   // row.
   std::vector<unsigned char> key;
@@ -41,6 +44,7 @@ struct BlockCode {
   std::vector<const CodeRun*> run_at;  // by step: the run that begins there, or null
   std::size_t spilled_bytes = 0;       // memory of the values that leave their registers, 32-byte aligned
   std::size_t most_pointers = 0;       // of a run, with the function's own
+  bool rounds_half = false;            // whether a run rounds to f16
 };
 
 // The code of one program, for the first few arrangements that it runs with. Threads may share it.

@@ -291,10 +291,11 @@ class BoundProgram : public BoundKernel {
     pointed_out_.assign(out, out + out_.size());
     scratch_ = scratch;
     calls_->Point(in, out, scratch);
+    if (coded_ != nullptr) coded_->Point(in, out, scratch);
   }
   void Run() const override {
     if (runs_ > 0 && --runs_ == 0) MakeCode();
-    calls_->Run();
+    (coded_ != nullptr && code_->IsAllowed() ? coded_ : calls_)->Run();
   }
 
  private:
@@ -303,15 +304,18 @@ class BoundProgram : public BoundKernel {
     const Arrangement arrangement = Arrange(*program_, in_.data(), out_.data(), kShortBoundRows, scratch);
     auto code = cache_->Make(arrangement);
     if (code == nullptr) return;
-    auto coded = Binder(program_, arrangement, std::move(code), in_.data(), out_.data()).Run();
+    auto coded = Binder(program_, arrangement, code, in_.data(), out_.data()).Run();
     if (coded->scratch_bytes() > scratch_bytes_) return;
-    calls_ = std::move(coded);
-    calls_->Point(pointed_in_.data(), pointed_out_.data(), scratch_);
+    code_ = std::move(code);
+    coded_ = std::move(coded);
+    coded_->Point(pointed_in_.data(), pointed_out_.data(), scratch_);
   }
 
   std::shared_ptr<const MicroProgram> program_;
   std::shared_ptr<BlockCodeCache> cache_;
-  mutable std::unique_ptr<CallList> calls_;
+  std::unique_ptr<CallList> calls_;
+  mutable std::unique_ptr<CallList> coded_;  // null until there is code
+  mutable std::shared_ptr<const BlockCode> code_;
   mutable std::int64_t runs_;         // that are left until there is code
   std::vector<HostTensor> in_, out_;  // as when they were bound
   std::vector<HostTensor> pointed_in_, pointed_out_;

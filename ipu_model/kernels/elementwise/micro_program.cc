@@ -90,11 +90,18 @@ class Lowering {
 
   MicroProgram Run() {
     CheckNumber(expression_.inputs.size() + expression_.constants.size());
-    for (const DType type : expression_.inputs) program_.inputs.push_back(type);
+    // Narrow floats lie in the blocks as their bits: code and block functions convert them where they are
+    // read and made.
+    for (const DType type : expression_.inputs)
+      program_.inputs.push_back(IsNarrowFloat(type) ? BitsOf(type) : type);
     for (const ScalarConstant& constant : expression_.constants) AddConstant(constant.type, constant.bytes);
     // Results are numbered from kNodeBase, because conversions may add constants after the existing ones.
     value_.resize(expression_.inputs.size() + expression_.constants.size());
     for (std::size_t i = 0; i < value_.size(); ++i) value_[i] = static_cast<int>(i);
+    for (std::size_t i = 0; i < expression_.inputs.size(); ++i) {
+      const DType type = expression_.inputs[i];
+      if (IsNarrowFloat(type)) value_[i] = FromBits(static_cast<int>(i), type);
+    }
     for (const Instruction& instruction : expression_.code) value_.push_back(LowerInstruction(instruction));
     for (const std::uint16_t output : expression_.outputs) {
       outputs_.push_back(value_.at(output));
@@ -103,7 +110,7 @@ class Lowering {
     RemoveDead();
     Fuse();
     RemoveDead();
-    KeepBits();
+    StoreBits();
     RemoveDead();
     Emit();
     return std::move(program_);
@@ -189,6 +196,11 @@ class Lowering {
   // The integer type whose registers hold the bits of a narrow float.
   static DType BitsOf(DType type) { return SizeOf(type) == 1 ? DType::kU8 : DType::kU16; }
 
+  int FromBits(int reg, DType type) {
+    return AddFused(FusedOp::kFromBits, RegisterTypeOf(BitsOf(type)), RegisterType::kF32, reg,
+                    static_cast<std::uint32_t>(type));
+  }
+
   // Changes the type and keeps the bits. Registers of equal width are only renamed.
   int LowerBitcast(int reg, DType from, DType to) {
     if (BitWidth(from) != BitWidth(to) || IsComplex(from) != IsComplex(to)) Fail(ScalarOp::kBitcast, from);
@@ -200,9 +212,7 @@ class Lowering {
                 : AddFused(FusedOp::kToBits, RegisterType::kF32, RegisterTypeOf(BitsOf(from)), reg,
                            static_cast<std::uint32_t>(from));
     }
-    if (IsNarrowFloat(to))
-      return AddFused(FusedOp::kFromBits, RegisterTypeOf(BitsOf(to)), RegisterType::kF32, reg,
-                      static_cast<std::uint32_t>(to));
+    if (IsNarrowFloat(to)) return FromBits(reg, to);
     if (to == DType::kPred) return AddFused(FusedOp::kToPred, RegisterType::kU8, RegisterType::kU8, reg, 0);
     return Normalise(reg, to);
   }
@@ -350,37 +360,28 @@ class Lowering {
         if (node.operand[k] >= kNodeBase) ++uses_[Index(node.operand[k])];
     }
   }
-  // Keeps narrow floats as bits if only their bits are used, because an f32 register cannot hold every bit of
-  // a NaN.
-  void KeepBits() {
+  // Makes outputs of narrow floats their bits. Those of an input are its own, because an f32 register cannot
+  // hold every bit of a NaN.
+  void StoreBits() {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      if (outputs_[i] < kNodeBase) continue;
-      const Node& node = nodes_[Index(outputs_[i])];
-      const auto stored = static_cast<std::uint32_t>(program_.output_types[i]);
-      if (node.code != Code(FusedOp::kFromBits) || node.immediate != stored) continue;
-      program_.output_types[i] = BitsOf(program_.output_types[i]);
-      outputs_[i] = node.operand[0];
+      const DType type = program_.output_types[i];
+      if (!IsNarrowFloat(type)) continue;
+      program_.output_types[i] = BitsOf(type);
+      int value = outputs_[i];
+      const auto made_by = [&](FusedOp op) {
+        if (value < kNodeBase) return false;
+        const Node& node = nodes_[Index(value)];
+        return node.code == Code(op) && node.immediate == static_cast<std::uint32_t>(type);
+      };
+      if (made_by(FusedOp::kFromBits)) {
+        outputs_[i] = nodes_[Index(value)].operand[0];
+        continue;
+      }
+      // What becomes bits is rounded there.
+      if (made_by(FusedOp::kRound) && uses_[Index(value)] == 1) value = nodes_[Index(value)].operand[0];
+      outputs_[i] = AddFused(FusedOp::kToBits, RegisterType::kF32, RegisterTypeOf(BitsOf(type)), value,
+                             static_cast<std::uint32_t>(type));
     }
-    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      const int input = static_cast<int>(i);
-      if (!IsNarrowFloat(program_.inputs[i]) || IsValue(input)) continue;
-      program_.inputs[i] = BitsOf(program_.inputs[i]);
-      for (std::size_t k = 0; k < nodes_.size(); ++k)
-        if (nodes_[k].code == Code(FusedOp::kToBits) && nodes_[k].operand[0] == input)
-          Replace(kNodeBase + static_cast<int>(k), input);
-    }
-  }
-  // Whether anything other than the bits of an input is used.
-  bool IsValue(int input) const {
-    if (std::find(outputs_.begin(), outputs_.end(), input) != outputs_.end()) return true;
-    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
-      const int* end = node.operand + node.num_operands;
-      return !node.dead && node.code != Code(FusedOp::kToBits) && std::find(node.operand, end, input) != end;
-    });
-  }
-  void Replace(int before, int after) {
-    std::replace(outputs_.begin(), outputs_.end(), before, after);
-    for (Node& node : nodes_) std::replace(node.operand, node.operand + node.num_operands, before, after);
   }
   static std::size_t Index(int reg) { return static_cast<std::size_t>(reg - kNodeBase); }
 

@@ -207,6 +207,11 @@ void RegisterFile::Load(Vector reg, const CodeValue& value) {
   }
   if (value.form == CodeValue::Form::kPredicates) return LoadPredicates(reg, value, from);
   if (value.form == CodeValue::Form::kNumbers) return LoadNumbers(reg, from, value.bytes);
+  if (value.form == CodeValue::Form::kHalf) {
+    if (value.bytes > value.element) return code_->Vex(vex::kFromHalf, true, reg, 0, from);
+    LoadNumbers(reg, from, value.element);
+    return code_->Vex(vex::kFromHalf, false, reg, 0, reg);
+  }
   const VexOp extend = vex::Extend(value.element, lane_bytes_, value.form == CodeValue::Form::kSignExtended);
   if (value.bytes > value.element) return code_->Vex(extend, true, reg, 0, from);
   LoadNumbers(reg, from, value.element);
@@ -257,7 +262,15 @@ void RegisterFile::Write(Vector reg, const CodeValue& value) {
   const Memory to = At(value.address);
   if (value.form == CodeValue::Form::kPredicates) return WritePredicates(reg, value, to);
   if (value.form == CodeValue::Form::kNumbers) return WriteNumbers(reg, to, value.bytes);
+  if (value.form == CodeValue::Form::kHalf) return WriteHalf(reg, value, to);
   WriteNarrow(reg, value, to);
+}
+
+// Rounds to nearest even.
+void RegisterFile::WriteHalf(Vector reg, const CodeValue& value, const Memory& to) {
+  if (value.bytes > value.element) return code_->VexImmediate(vex::kToHalf, true, reg, 0, to, 0);
+  code_->VexImmediate(vex::kToHalf, false, reg, 0, kLast, 0);
+  WriteNumbers(kLast, to, value.element);
 }
 
 void RegisterFile::WritePredicates(Vector reg, const CodeValue& value, const Memory& to) {

@@ -31,6 +31,7 @@ struct CodeValue {
     // Integers with `element` bytes in memory, extended to lanes of a register.
     kZeroExtended,
     kSignExtended,
+    kHalf,  // f16 in memory, f32 in lanes of 4 bytes
   };
 
   CodeAddress address;
@@ -111,6 +112,7 @@ class RegisterFile {
   void Load(Vector reg, const CodeValue& value);
   void LoadPredicates(Vector reg, const CodeValue& value, const Memory& from);
   void WritePredicates(Vector reg, const CodeValue& value, const Memory& to);
+  void WriteHalf(Vector reg, const CodeValue& value, const Memory& to);
   void WriteNarrow(Vector reg, const CodeValue& value, const Memory& to);
   void StoreEntry(std::size_t reg);
 

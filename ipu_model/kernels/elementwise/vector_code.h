@@ -15,6 +15,8 @@ namespace ipu_model {
 // Operands are added in order; Emit appends the code.
 class VectorCode {
  public:
+  static constexpr Vector kNone = -1;
+
   // One lane, or up to 8 lanes of 32 bits. With narrow lanes: one, or 32 bytes of them. Integers that are
   // narrower than a lane are extended to it.
   VectorCode(Assembler* code, RegisterFile* registers, RareCalls* rare_calls, const MicroKind& kind,
@@ -42,6 +44,13 @@ class VectorCode {
   bool wide() const { return lanes_ * lane_bytes_ > 16; }
   // Whether integers of a type fill only a part of their lanes.
   bool IsExtended(RegisterType type) const { return static_cast<int>(SizeOf(type)) < lane_bytes_; }
+  static bool IsSigned(RegisterType type) { return type <= RegisterType::kS64; }
+  // Integers that fit into a lane of 32 bits.
+  static bool IsLaneInteger(RegisterType type) {
+    return type != RegisterType::kF32 && SizeOf(type) <= sizeof(std::uint32_t);
+  }
+  // Whether a conversion or rounding of narrow floats is of f16.
+  bool IsHalf() const { return static_cast<DType>(immediate_) == DType::kF16; }
   bool Is(ScalarOp op) const { return kind_.code == static_cast<std::uint16_t>(op); }
   Vector Use(int k) { return registers_->Use(operands_[k].value); }
   CodeValue Pool(std::uint64_t bits, bool wide_element = false);
@@ -58,6 +67,8 @@ class VectorCode {
   Vector EmitFloat();
   Vector EmitFloatChain();
   Vector EmitTrigonometric();
+  Vector EmitHalfBits();
+  Vector EmitRound();
   Vector EmitInteger();
   Vector EmitShift();
   Vector EmitDivision();

@@ -22,6 +22,7 @@ constexpr VexOp kShuffle = {1, 1, 0, 0x70}, kExtract = {3, 1, 0, 0x16};         
 constexpr VexOp kUpperHalf = {3, 1, 0, 0x39};                                   // vextracti128
 constexpr VexOp kBlend32 = {3, 1, 0, 0x4a}, kBlend64 = {3, 1, 0, 0x4b};         // vblendvps, vblendvpd
 constexpr VexOp kRound = {3, 1, 0, 0x08};                                       // vroundps
+constexpr VexOp kFromHalf = {2, 1, 0, 0x13}, kToHalf = {3, 1, 0, 0x1d};         // vcvtph2ps, vcvtps2ph
 constexpr VexOp kToFloat = {1, 0, 0, 0x5b}, kToInteger = {1, 2, 0, 0x5b};       // vcvtdq2ps, vcvttps2dq
 
 // Of f64: vcvtss2sd, vcvtsd2ss, vmovddup, vunpckhpd, vfmadd231sd, vsubsd, vmulpd, vfmadd213pd, vblendpd.
@@ -51,6 +52,8 @@ constexpr VexOp kShiftLeft32 = {2, 1, 0, 0x47}, kShiftRight32 = {2, 1, 0, 0x45};
 constexpr VexOp kShiftRightSigned32 = {2, 1, 0, 0x46};                            // vpsravd
 constexpr VexOp kShiftByImmediate32 = {1, 1, 0, 0x72};  // the first register is 6 for left and 2 for right
 constexpr VexOp kShiftByImmediate64 = {1, 1, 0, 0x73};  // the same
+// The first register of a shift by an immediate.
+constexpr int kRight = 2, kRightSigned = 4, kLeft = 6;
 
 // Integers of any width: the form for lanes of 1, 2 and 4 bytes.
 struct ByLane {
