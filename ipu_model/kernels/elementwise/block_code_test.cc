@@ -425,6 +425,45 @@ TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
   }
 }
 
+// Extrema of which an operand is a constant have shorter code.
+TEST(ConstantBoundsGiveTheSameBits) {
+  Scratch scratch;
+  HostContext context{ThreadPool::Global(), scratch};
+  const FlushDenormals flush;
+  constexpr auto kElements = static_cast<std::size_t>(kRows * kColumns);
+  std::vector<std::uint32_t> x(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) x[i] = SpecialBits(DType::kF32, i, 0);
+  const std::vector<HostTensor> in = {Matrix(x.data(), DType::kF32, kColumns, 1)};
+  const float inf = std::numeric_limits<float>::infinity();
+  const float bounds[] = {0.0f, -0.0f, 1.5f, -0.5f, 1e-40f, -1e-40f, inf, -inf, std::nanf("")};
+  for (const float low : bounds) {
+    for (const float high : bounds) {
+      Expression e;
+      e.inputs = {DType::kF32};
+      for (const float bound : {low, high}) {
+        ScalarConstant c;
+        c.type = DType::kF32;
+        std::memcpy(c.bytes, &bound, sizeof(bound));
+        e.constants.push_back(c);
+      }
+      e.code = {Op(ScalarOp::kMaximum, DType::kF32, DType::kF32, 0, 1),
+                Op(ScalarOp::kMinimum, DType::kF32, DType::kF32, 2, 0),
+                Op(ScalarOp::kClamp, DType::kF32, DType::kF32, 1, 0, 2)};
+      e.outputs = {3, 4, 5};
+      std::vector<std::vector<std::uint32_t>> got(3, std::vector<std::uint32_t>(kElements)), expected = got;
+      std::vector<HostTensor> got_tensors, expected_tensors;
+      for (std::size_t o = 0; o < 3; ++o) {
+        got_tensors.push_back(Matrix(got[o].data(), DType::kF32, kColumns, 1));
+        expected_tensors.push_back(Matrix(expected[o].data(), DType::kF32, kColumns, 1));
+      }
+      RunRows(context, e, in, expected_tensors);
+      const ElementwiseKernel kernel(e);
+      for (int run = 0; run < kRuns; ++run) kernel.Run(context, in, got_tensors);
+      for (std::size_t o = 0; o < 3; ++o) CHECK(AreSame(DType::kF32, got[o], expected[o], kElements));
+    }
+  }
+}
+
 // A chain of f16 operations from and to memory is one run of code, until f16 rounds stochastically.
 TEST(ChainsOfHalfAreOneRun) {
   Expression e;

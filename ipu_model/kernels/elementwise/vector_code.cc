@@ -12,7 +12,7 @@ namespace {
 
 constexpr Vector kNone = VectorCode::kNone, kTemporary = RegisterFile::kTemporary;
 constexpr std::uint32_t kSignBit = 0x80000000u, kOne = 0x3f800000u, kMinusOne = 0xbf800000u,
-                        kInfinity = 0x7f800000u, kTwoTo31 = 0x4f000000u;
+                        kInfinity = 0x7f800000u, kSmallestNormal = 0x00800000u, kTwoTo31 = 0x4f000000u;
 constexpr std::uint64_t kSignBit64 = std::uint64_t{1} << 63, kOne64 = std::uint64_t{0x3ff} << 52,
                         kInfinity64 = std::uint64_t{0x7ff} << 52;
 
@@ -268,6 +268,37 @@ void VectorCode::Extremum(bool maximum, Vector result, Vector a, Vector b) {
   code_->VexImmediate(blend, wide(), result, kTemporary, a, static_cast<std::uint8_t>(unordered << 4));
 }
 
+// Whether operand k is a constant with which an extremum needs no care for zeros: it is not zero, or zero of
+// the sign that wins.
+bool VectorCode::IsBound(bool maximum, int k) const {
+  if (!operands_[k].constant || kind_.type != RegisterType::kF32) return false;
+  const auto bits = static_cast<std::uint32_t>(operands_[k].bits), magnitude = bits & ~kSignBit;
+  return (magnitude >= kSmallestNormal && magnitude <= kInfinity) || bits == (maximum ? 0 : kSignBit);
+}
+bool VectorCode::LeavesDenormals(bool maximum, int k) const {
+  const float bound = FloatOf(static_cast<std::uint32_t>(operands_[k].bits));
+  return maximum ? bound < 0 : bound > 0;
+}
+
+// An operand between bounds (IsBound), of which either may be none (-1). With a zero, a denormal is equal to
+// it, and the instruction gives the bound.
+Vector VectorCode::Bounded(int x, int low, int high) {
+  const Vector a = Use(x), result = registers_->New(), is_nan = kTemporary + 1;
+  bool denormals = true;
+  Vector value = a;
+  for (const bool maximum : {true, false}) {
+    const int k = maximum ? low : high;
+    if (k < 0) continue;
+    OpWith(Float(maximum ? kMaximum : kMinimum), kTemporary, value, k);
+    denormals = denormals && LeavesDenormals(maximum, k);
+    value = kTemporary;
+  }
+  if (denormals) FlushTemporary();
+  code_->VexImmediate(Float(kCompare), wide(), is_nan, a, a, kUnordered);
+  code_->VexImmediate(vex::kBlend32, wide(), result, kTemporary, a, static_cast<std::uint8_t>(is_nan << 4));
+  return result;
+}
+
 Vector VectorCode::FloatUnary() {
   const bool f64 = kind_.type == RegisterType::kF64;
   const auto pool = [&](std::uint32_t bits, std::uint64_t bits64) {
@@ -378,11 +409,15 @@ Vector VectorCode::EmitFloat() {
     }
     case ScalarOp::kMaximum:
     case ScalarOp::kMinimum: {
+      const bool maximum = op == ScalarOp::kMaximum;
+      for (const int k : {0, 1})
+        if (IsBound(maximum, k)) return Bounded(1 - k, maximum ? k : -1, maximum ? -1 : k);
       const Vector a = Use(0), b = Use(1), result = registers_->New();
-      Extremum(op == ScalarOp::kMaximum, result, a, b);
+      Extremum(maximum, result, a, b);
       return result;
     }
     case ScalarOp::kClamp: {
+      if (IsBound(true, 0) && IsBound(false, 2)) return Bounded(1, 0, 2);
       const Vector low = Use(0), x = Use(1), high = Use(2), result = registers_->New();
       Extremum(true, result, x, low);
       Extremum(false, result, result, high);

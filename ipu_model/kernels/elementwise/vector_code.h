@@ -88,6 +88,9 @@ class VectorCode {
   Vector FusedMultiply(std::uint8_t opcode, Vector a, Vector b, int c);
   void FlushTemporary();
   void Extremum(bool maximum, Vector result, Vector a, Vector b);
+  bool IsBound(bool maximum, int k) const;
+  bool LeavesDenormals(bool maximum, int k) const;
+  Vector Bounded(int x, int low, int high);
 
   Assembler* code_;
   RegisterFile* registers_;
