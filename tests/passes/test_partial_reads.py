@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from jax_ipu.compiler import ir
-from jax_ipu.compiler.passes import cse, dce, inline, masked_sums, partial_reads, simplify
+from jax_ipu.compiler.passes import cse, dce, inline, loops, masked_sums, partial_reads, simplify
 from jax_ipu.compiler.types import num_elements
 from support.modes import MODES, array, check
 from support.stages import imported
@@ -160,3 +160,49 @@ def test_a_tensor_that_is_read_whole_is_made_once():
         return row(y, i), y
 
     assert names(after(also_whole, STATE, INDEX)).count("sine") == 1
+
+
+# Tables that count, as loops read them.
+COUNTED = {
+    "integers": lambda: jnp.arange(ROWS),
+    "floats": lambda: jnp.arange(ROWS, dtype=jnp.float32),
+    "scaled": lambda: jnp.arange(ROWS) * 3 + 1,
+    "narrow": lambda: jnp.arange(ROWS, dtype=jnp.int8),
+    "of_rows": lambda: lax.broadcasted_iota(jnp.int32, (ROWS, COLUMNS), 0),
+}
+
+
+def totals(table, reverse):
+    def function(x):
+        def step(c, n):
+            return c * 0.5 + n, c.sum() + n
+
+        return lax.scan(step, x, table(), reverse=reverse)
+
+    return function
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("table", COUNTED)
+def test_values_of_tables_that_count(table, reverse):
+    for mode in MODES:
+        check(totals(COUNTED[table], reverse), array(COLUMNS), mode=mode)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("table", ["integers", "scaled", "of_rows"])
+def test_a_loop_computes_what_it_would_read_of_a_table_that_counts(table, reverse):
+    block = after(
+        totals(COUNTED[table], reverse), ((COLUMNS,), np.float32), passes=(inline, simplify, loops, partial_reads, dce)
+    )
+    (loop,) = (op for op in block.ops if op.name == "ipu.repeat")
+    assert "dynamic_slice" not in names(loop.regions[0])
+    assert all(op.name != "iota" for op in block.ops)
+
+
+def test_a_table_that_counts_is_also_read_outside():
+    def function(x):
+        table = jnp.arange(ROWS) * 2
+        return lax.scan(lambda c, n: (c + n, c), x, table), table
+
+    check(function, array(COLUMNS), mode=MODES[0])

@@ -3,6 +3,9 @@
 Only where reads of small parts are all that uses the tensor, as for masks (`arange(n) < i` at a few rows) and for
 gradients that are zero outside some rows. Ops are visited from the last to the first, so that a read moves up through
 any number of ops. All values are exactly those of the elements that are read.
+
+In a loop, what is read of `arange(n)` or of a few ops on it is computed from the trip number: the table is outside, and
+stays for whoever reads it there.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from jax_ipu.compiler.types import Shape, num_elements
 LARGE = 1 << 16
 _MAX_READS = 4
 _MAX_ROUNDS = 4
+# Elementwise ops between an iota and a read in a loop, which then run in every trip.
+_MAX_COUNTED = 3
 _UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "pad"))
 
 
@@ -34,6 +39,7 @@ def _run_block(block: Block) -> None:
         for region in op.regions:
             if op.name in ("while", "ipu.repeat", "if", "case"):
                 _run_block(region)
+    _read_counted(block)
     # A read of a broadcast may be one of a view, which is not among the ops that were visited.
     for _ in range(_MAX_ROUNDS):
         local = set(block.ops)
@@ -52,6 +58,44 @@ def _flat(op: Op, replaced: dict[Op, list[Op]]) -> Iterator[Op]:
         return
     for new in replaced[op]:
         yield from _flat(new, replaced)
+
+
+def _read_counted(block: Block) -> None:
+    """Computes what the block's reads take of counted values outside of it."""
+    local = set(block.ops)
+    replaced: dict[Op, list[Op]] = {}
+    reads = [op for op in block.ops if op.name in READS and op.name != "slice"]
+    while reads:
+        read = reads.pop()
+        table = read.operands[0].op
+        if table is None or table in local or table.results[0] in read.operands[1:] or not _is_counted(table):
+            continue
+        if not 0 < 2 * num_elements(read.result.shape) <= num_elements(table.result.shape):
+            continue
+        rewriter = Rewriter()
+        rewriter.location = read.location
+        new = _read(table, Window.of_read(read), read, rewriter)
+        if new is None:
+            for unused in reversed(rewriter.ops):
+                unused.drop()
+            continue
+        read.result.replace_with(new)
+        read.drop()
+        replaced[read] = rewriter.ops
+        local.update(rewriter.ops)
+        reads.extend(op for op in rewriter.ops if op.name in READS and op.name != "slice")
+    if replaced:
+        block.ops = [kept for op in block.ops for kept in _flat(op, replaced)]
+
+
+def _is_counted(op: Op, most: int = _MAX_COUNTED) -> bool:
+    """Whether the op is an iota, or at most so many elementwise ops of one and of constants."""
+    if op.name == "iota":
+        return True
+    if most == 0 or len(op.results) != 1 or not is_elementwise(op):
+        return False
+    moving = [operand for operand in op.operands if splat_of(operand) is None]
+    return len(moving) == 1 and moving[0].op is not None and _is_counted(moving[0].op, most - 1)
 
 
 def _is_read_in_parts(op: Op, local: set[Op]) -> bool:
