@@ -69,7 +69,12 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
   const auto tensorOf = [&](const PlannedTensor& t) {
     return (isTemporary(t) ? temporaries : t.kind == PlannedTensor::Kind::kInput ? in : out).at(t.index);
   };
-  for (const std::vector<PlannedGroup>& superstep : plan.supersteps) {
+  auto loop = plan.loops.begin();
+  poplar::program::Sequence body;  // of that loop
+  for (std::size_t s = 0; s < plan.supersteps.size(); ++s) {
+    const std::vector<PlannedGroup>& superstep = plan.supersteps[s];
+    const bool inLoop = loop != plan.loops.end() && s >= loop->begin;
+    poplar::program::Sequence& program = inLoop ? body : prog;
     const poplar::ComputeSet computeSet = graph.addComputeSet(debugContext);
     for (const PlannedGroup& group : superstep) {
       const PlannedCodelet codelet = codeletOf(group);
@@ -77,7 +82,7 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
       std::map<std::size_t, std::vector<Tensor>> copies;  // by read
       for (std::size_t i = 0; i < group.reads.size(); ++i) {
         if (!codelet.reads.at(i).empty() && readsFromBefore(superstep, group, i))
-          copies[i] = received(graph, group, i, tensorOf(group.reads[i]), prog, debugContext);
+          copies[i] = received(graph, group, i, tensorOf(group.reads[i]), program, debugContext);
       }
       for (std::size_t n = 0; n < group.vertices.size(); ++n) {
         const PlannedVertex& v = group.vertices[n];
@@ -101,7 +106,11 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
         codelet.set(graph, vertex, v);
       }
     }
-    prog.add(poplar::program::Execute(computeSet, debugContext));
+    program.add(poplar::program::Execute(computeSet, debugContext));
+    if (!inLoop || s + 1 < loop->end) continue;
+    prog.add(poplar::program::Repeat(static_cast<unsigned>(loop->trips), body, debugContext));
+    body = poplar::program::Sequence();
+    ++loop;
   }
 }
 

@@ -70,6 +70,7 @@ hlo::Plan PlanOf(const Operation& operation, poplar::Graph& graph) {
     auto& groups = result.supersteps.emplace_back();
     for (const VertexGroup& group : superstep.groups) groups.push_back(GroupOf(group, context.target()));
   }
+  for (const StepLoop& loop : plan.loops) result.loops.push_back({loop.begin, loop.end, loop.trips});
   return result;
 }
 

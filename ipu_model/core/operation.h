@@ -4,6 +4,8 @@
 #ifndef IPU_MODEL_CORE_OPERATION_H_
 #define IPU_MODEL_CORE_OPERATION_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -78,9 +80,31 @@ struct Superstep {
   bool later_trip = false;
 };
 
+// The supersteps [begin, end) run `trips` times, as they are: what differs between trips is in the data.
+struct StepLoop {
+  std::size_t begin = 0, end = 0;
+  std::uint64_t trips = 1;
+};
+
 struct TilePlan {
   std::vector<Temporary> temporaries;
   std::vector<Superstep> supersteps;
+  std::vector<StepLoop> loops;  // disjoint, in order
+
+  // Calls f with the numbers of the supersteps as they run.
+  template <typename F>
+  void ForEachRun(F&& f) const {
+    auto loop = loops.begin();
+    for (std::size_t s = 0; s < supersteps.size();) {
+      const bool loops_here = loop != loops.end() && loop->begin == s;
+      const std::size_t end = loops_here ? loop->end : s + 1;
+      for (std::uint64_t trip = 0; trip < (loops_here ? loop->trips : 1); ++trip) {
+        for (std::size_t i = s; i < end; ++i) f(i);
+      }
+      if (loops_here) ++loop;
+      s = end;
+    }
+  }
 };
 
 class Operation {

@@ -249,8 +249,9 @@ TEST(HostTransfersAreReportedApart) {
   CHECK(r.host_link_cycles >= 4u * Ipu2().global_sync_cycles);
 }
 
-// y, on tile 1, = x, on tile 0, in two supersteps.
-Report TwoSteps(bool later_trip, bool is_copy) {
+// y, on tile 1, = x, on tile 0, in two supersteps, or in one that runs twice.
+enum class Steps { kTwo, kLaterTrip, kLoop };
+Report TwoSteps(Steps steps, bool is_copy) {
   Builder b(2);
   const View x = b.Split("x", 100, 1);
   const View y = b.Add("y", {100}, Mapping(std::vector<MappedInterval>{{0, 100, 1}}));
@@ -261,14 +262,19 @@ Report TwoSteps(bool later_trip, bool is_copy) {
             toy::AddGroup(op, context.mapping(y.variable).VerticesOver(y, context.num_tiles()));
         group.is_copy = is_copy;
         TilePlan plan;
-        plan.supersteps = {{{group}}, {{group}, later_trip}};
+        plan.supersteps = {{{group}}};
+        if (steps == Steps::kLoop) {
+          plan.loops = {{0, 1, 2}};
+        } else {
+          plan.supersteps.push_back({{group}, steps == Steps::kLaterTrip});
+        }
         return plan;
       }))});
   return Analyse(*b.program);
 }
 
 TEST(LaterTripsOfLoopsShareCodeAndVertices) {
-  const Report steps = TwoSteps(false, false), trips = TwoSteps(true, false);
+  const Report steps = TwoSteps(Steps::kTwo, false), trips = TwoSteps(Steps::kLaterTrip, false);
   CHECK_EQ(steps.vertex_bytes, 32u);
   CHECK_EQ(trips.vertex_bytes, 16u);
   const std::uint64_t one_step =
@@ -277,10 +283,16 @@ TEST(LaterTripsOfLoopsShareCodeAndVertices) {
   CHECK_EQ(trips.code_bytes, steps.code_bytes - one_step);
   CHECK_EQ(trips.operations[0].code_bytes, steps.operations[0].code_bytes - one_step);
   CHECK_EQ(trips.cycles.total(), steps.cycles.total());
+  const Report loop = TwoSteps(Steps::kLoop, false);
+  CHECK_EQ(loop.vertex_bytes, trips.vertex_bytes);
+  CHECK_EQ(loop.code_bytes, trips.code_bytes);
+  CHECK_EQ(loop.cycles.total(), trips.cycles.total());
+  CHECK_EQ(loop.exchange_bytes, trips.exchange_bytes);
+  CHECK_EQ(loop.exchange_buffer_bytes, trips.exchange_buffer_bytes);
 }
 
 TEST(CopiesNeedNoExchangeBuffer) {
-  const Report buffered = TwoSteps(false, false), copied = TwoSteps(false, true);
+  const Report buffered = TwoSteps(Steps::kTwo, false), copied = TwoSteps(Steps::kTwo, true);
   CHECK_EQ(buffered.exchange_buffer_bytes, 400u);
   CHECK_EQ(copied.exchange_buffer_bytes, 0u);
   CHECK_EQ(copied.exchange_bytes, buffered.exchange_bytes);

@@ -104,6 +104,7 @@ class ExchangeAnalyser {
   // The use of an operation between IPUs.
   OperationUse OverLinks(const Operation& operation, const ReplicaOperation& between);
   void AddTemporaries(Analysis* a);
+  void AddLaterTrips(const StepLoop& loop, OperationUse* result);
   // Finds the variables that several operands read.
   void FindShared(const Operation& operation);
   // Cycles, state and code of the vertices; in detailed analyses, what a profile shows of them; what they

@@ -74,9 +74,10 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
   AddTemporaries(&a);
   FindShared(operation);
   if (detailed_) a.result.last_reads.assign(operation.inputs.size(), -1);
-  for (unsigned s = 0; s < a.plan.supersteps.size(); ++s) {
+  auto loop = a.plan.loops.begin();
+  for (std::size_t s = 0; s < a.plan.supersteps.size(); ++s) {
     const Superstep& superstep = a.plan.supersteps[s];
-    Step step{s, superstep.later_trip, {}, {}, {}, {}};
+    Step step{static_cast<unsigned>(a.result.steps.size()), superstep.later_trip, {}, {}, {}, {}};
     for (const VertexGroup& group : superstep.groups) {
       CheckDeadline();
       if (group.vertices.empty()) continue;
@@ -85,9 +86,28 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       AddOperands(group, &step, &a);
     }
     EndStep(std::move(step), &a);
+    if (loop != a.plan.loops.end() && loop->end == s + 1) AddLaterTrips(*loop++, &a.result);
   }
   a.result.computing_tiles = static_cast<unsigned>(std::count(a.computing.begin(), a.computing.end(), true));
   return std::move(a.result);
+}
+
+// The later trips of a loop whose supersteps were the last: they are alike, and have no code of their own.
+void ExchangeAnalyser::AddLaterTrips(const StepLoop& loop, OperationUse* result) {
+  const std::size_t count = loop.end - loop.begin, first = result->steps.size() - count;
+  result->steps.reserve(result->steps.size() + count * (loop.trips - 1));
+  for (std::uint64_t i = 0; i < count * (loop.trips - 1); ++i) {
+    result->steps.push_back(result->steps[first + i]);
+    if (detailed_) result->details.push_back(result->details[first + i]);
+  }
+  const std::size_t last = result->steps.size() - 1;
+  for (TemporaryUse& temporary : result->temporaries) {
+    if (temporary.first_step <= temporary.last_step && temporary.last_step >= first)
+      temporary.last_step = static_cast<unsigned>(last);
+  }
+  for (int& read : result->last_reads) {
+    if (read >= static_cast<int>(first)) read = static_cast<int>(last);
+  }
 }
 
 OperationUse ExchangeAnalyser::OverLinks(const Operation& operation, const ReplicaOperation& between) {
@@ -115,12 +135,14 @@ void ExchangeAnalyser::FindShared(const Operation& operation) {
 }
 
 void ExchangeAnalyser::AddTemporaries(Analysis* a) {
+  std::size_t runs = 0;
+  a->plan.ForEachRun([&](std::size_t) { ++runs; });
   for (const Temporary& temporary : a->plan.temporaries) {
     a->placements.emplace_back(temporary.placement);
     TemporaryUse use;
     use.bytes = a->placements.back().ElementsPerTile(NumElements(temporary.placement.shape), num_tiles_);
     for (std::int64_t& n : use.bytes) n = (n * static_cast<std::int64_t>(SizeOf(temporary.type)) + 7) / 8 * 8;
-    use.first_step = static_cast<unsigned>(a->plan.supersteps.size());
+    use.first_step = static_cast<unsigned>(runs);
     a->result.temporaries.push_back(std::move(use));
   }
 }

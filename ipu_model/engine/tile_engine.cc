@@ -542,7 +542,8 @@ class TileEngine::Implementation {
       return RunBetweenReplicas(*between);
     PlannedOperation& planned = Planned(operation);
     for (const Placement& temporary : planned.temporaries) storage_.Fill(temporary, kPoison);
-    for (const PlannedStep& step : planned.steps) {
+    planned.plan.ForEachRun([&](std::size_t number) {
+      const PlannedStep& step = planned.steps[number];
       cancellation_.Check();
       local_memory_.Reset();
       local_ = local_memory_.Allocate<unsigned char>(step.local_bytes);
@@ -573,7 +574,7 @@ class TileEngine::Implementation {
                            local_ + v.writes[i].offset);
         }
       }
-    }
+    });
   }
 
   std::shared_ptr<const CompiledProgram> program_;

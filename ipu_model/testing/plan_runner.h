@@ -143,7 +143,8 @@ class PlanRunner : public DeviceContext {
       l.whole = SubTensor(whole, region.begin.data(), extents.data());
       return l;
     };
-    for (const Superstep& step : plan.supersteps) {
+    plan.ForEachRun([&](std::size_t number) {
+      const Superstep& step = plan.supersteps[number];
       ++supersteps_;
       struct Work {
         const VertexGroup* group;
@@ -184,7 +185,7 @@ class PlanRunner : public DeviceContext {
           CHECK(back == l.bytes);
         }
       }
-    }
+    });
   }
 
   poplar::Graph& graph_;

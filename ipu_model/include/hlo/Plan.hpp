@@ -48,9 +48,16 @@ struct PlannedTemporary {
   poplar::Graph::TileToTensorMapping mapping;
 };
 
+// The supersteps [begin, end) run `trips` times.
+struct PlannedLoop {
+  std::size_t begin, end;
+  std::uint64_t trips;
+};
+
 struct Plan {
   std::vector<PlannedTemporary> temporaries;
   std::vector<std::vector<PlannedGroup>> supersteps;
+  std::vector<PlannedLoop> loops;  // disjoint, in order
 };
 
 }  // namespace hlo
