@@ -9,6 +9,7 @@ extern const char* const kDynamicUpdateCodelets;
 extern const char* const kFftCodelets;
 extern const char* const kFillCodelets;
 extern const char* const kGatherCodelets;
+extern const char* const kGatherRoundsCodelets;
 extern const char* const kImplicitQrCodelets;
 extern const char* const kIotaCodelets;
 extern const char* const kLinearAlgebraCodelets;

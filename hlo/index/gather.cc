@@ -3,6 +3,7 @@
 #include <string>
 
 #include "codelets.h"
+#include "index/gather_rounds.h"
 #include "planned.h"
 #include "storage.h"
 #include "window/window_dims.h"
@@ -147,6 +148,7 @@ void expandDynamicSlice(Graph& graph, const Tensor& operand, const std::vector<T
 void expandGather(Graph& graph, const Tensor& operand, const Tensor& indices, const WindowDims& dims,
                   const std::vector<std::size_t>& sliceSizes, const Tensor& out, const GatherPlan& plan,
                   poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  if (plan.rounds) return expandGatherRounds(graph, operand, indices, out, plan, prog, debugContext);
   const Problem problem{
       resolve(dims, operand.rank(), indices.rank(), out.rank()), operand.shape(), out.shape(), sliceSizes,
       static_cast<std::size_t>(dims.index_vector_dim),           false,           plan.splits};

@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -38,12 +40,24 @@ struct GatherSplit {
   unsigned dimension;
   std::vector<std::size_t> begins;
 };
+// A table that passes by the indices in rounds (ipu_model/operations/index/gather_rounds.h). Part p of its
+// rows begins at rowBegins[p], and the last ends at its end. In each trip every part sends 2^blockShift rows.
+// 2^groupShift parts are a group; share j of the vertices looks in groups j, j + shares, ..., `steps` of them
+// in each trip, and its blocks are numbered as they come, `buckets` of all trips. An entry has the place of
+// an index in its low `placeBits`.
+struct GatherRounds {
+  std::vector<std::size_t> rowBegins;
+  unsigned blockShift = 0, groupShift = 0, placeBits = 0, shares = 1, steps = 1, buckets = 1;
+  std::int64_t wrap = 0;  // of a negative index
+  unsigned limit = 0;     // the largest row
+};
 // Vertices look up windows; their boxes have the operand's dimensions, then the batch dimensions. If
 // dimensions are split, the results are partial, with leading dimensions for the parts, and other vertices
 // pick from them.
 struct GatherPlan {
   Plan plan;
   std::vector<GatherSplit> splits;
+  std::optional<GatherRounds> rounds;
 };
 
 // The dimension along which windows are running results, from one end of the operand on; -1 for none.

@@ -74,8 +74,9 @@ class DynamicSliceOperation : public Operation, public Expandable {
     if (IsLong(target.model(), tiles)) RefuseLong("dynamic_slice");
     const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
     const GatherProblem problem = MakeProblem(&graph.impl().variables[inputs[0].variable].mapping);
-    library.dynamicSlice(graph, reads[0], {reads.begin() + 1, reads.end()}, out[0],
-                         {PlanOf(*this, graph), GatherSplits(problem, target.model(), tiles)}, prog, name);
+    hlo::GatherPlan plan = DescribeGather(problem, target.model(), tiles);
+    plan.plan = PlanOf(*this, graph);
+    library.dynamicSlice(graph, reads[0], {reads.begin() + 1, reads.end()}, out[0], plan, prog, name);
   }
 
   Grid OutputGrid(const TargetModel& target, unsigned num_tiles, const Mapping& mapping) const {

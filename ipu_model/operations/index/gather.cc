@@ -81,6 +81,7 @@ class GatherOperation : public Operation, public LimitsBuffers, public Expandabl
   TilePlan Plan(const DeviceContext& context) const override {
     GatherProblem problem = MakeProblem();
     problem.mapping = &context.mapping(inputs[0].variable);
+    problem.out_mapping = &context.mapping(outputs[0].variable);
     return PlanGather(problem, context.target(), context.num_tiles());
   }
 
@@ -88,11 +89,13 @@ class GatherOperation : public Operation, public LimitsBuffers, public Expandabl
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     GatherProblem problem = MakeProblem();
     problem.mapping = &graph.impl().variables[inputs[0].variable].mapping;
+    problem.out_mapping = &graph.impl().variables[outputs[0].variable].mapping;
     const poplar::Target& target = graph.getTarget();
     const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
-    library.gather(graph, reads[0], reads[1], dims_, {slice_sizes_.begin(), slice_sizes_.end()}, out[0],
-                   {PlanOf(*this, graph), GatherSplits(problem, target.model(), target.getNumTiles())}, prog,
-                   name);
+    hlo::GatherPlan plan = DescribeGather(problem, target.model(), target.getNumTiles());
+    plan.plan = PlanOf(*this, graph);
+    library.gather(graph, reads[0], reads[1], dims_, {slice_sizes_.begin(), slice_sizes_.end()}, out[0], plan,
+                   prog, name);
   }
 
   GatherProblem MakeProblem() const {
@@ -108,6 +111,7 @@ class GatherOperation : public Operation, public LimitsBuffers, public Expandabl
     problem.slice_sizes = slice_sizes_;
     problem.codelet = "popops::MultiSlice";
     problem.view = inputs[0];
+    problem.out_view = outputs[0];
     problem.buffer_limit = limit_;
     return problem;
   }

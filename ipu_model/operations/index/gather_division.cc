@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "kernels/host/integer_division.h"
+#include "operations/index/gather_rounds.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/slice_grid.h"
 
@@ -82,8 +84,8 @@ bool RowsOfLinear(const GatherProblem& p, const Grid& linear, std::vector<Cut>* 
   return true;
 }
 
-// Finds the cuts of the operand's dimensions. Returns false unless its mapping is a grid that is aligned
-// with them.
+}  // namespace
+
 bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* first_tile) {
   const Grid* const from = p.mapping == nullptr ? nullptr : p.mapping->grid();
   if (from == nullptr || p.view.offset != 0 || NumElements(from->shape) != p.view.num_elements())
@@ -116,6 +118,8 @@ bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* fir
   }
   return elements == p.view.num_elements();
 }
+
+namespace {
 
 void FindSplit(const GatherProblem& p, GatherDivision* division) {
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
@@ -347,17 +351,26 @@ Choice ChooseOwnDivision(const GatherProblem& p, const TargetModel& target, unsi
   return best;
 }
 
+// A pass over all elements: two loads and a store per vector, all workers together.
+double PassCycles(const TargetModel& target, DType type, std::int64_t elements) {
+  return 3.0 * static_cast<double>(elements) / target.VectorWidth(type);
+}
+
 }  // namespace
 
 GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
-  const Choice own = ChooseOwnDivision(p, target, num_tiles);
+  Choice own = ChooseOwnDivision(p, target, num_tiles);
+  own.division.cycles = own.cycles;
+  own.division.fits = own.fits;
   GatherDivision in_place;
   if (!DivisionInPlace(p, num_tiles, &in_place)) return own.division;
-  if (ChooseChunk(p, target, &in_place) && !own.fits) return in_place;
+  in_place.fits = ChooseChunk(p, target, &in_place);
+  in_place.cycles = CyclesOf(p, target, in_place);
+  if (in_place.fits && !own.fits) return in_place;
   const std::int64_t copied =
       AmountsOf(p, own.division, own.division.chunk).operand * static_cast<std::int64_t>(SizeOf(p.type));
   if (p.buffer_limit > 0 && copied > p.buffer_limit / 2) return in_place;
-  return CyclesOf(p, target, in_place) <= own.cycles ? in_place : own.division;
+  return in_place.cycles <= own.cycles ? in_place : own.division;
 }
 
 Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
@@ -406,8 +419,7 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
       const bool in_place = ChooseChunk(p, target, &division);
       const bool fits = (in_place || own.fits) && held * static_cast<std::int64_t>(SizeOf(p.type)) <=
                                                       SliceBudget(target.bytes_per_tile);
-      // A pass over all elements: two loads and a store per vector, all workers together.
-      const double pass = 3.0 * static_cast<double>(held) / target.VectorWidth(p.type);
+      const double pass = PassCycles(target, p.type, held);
       const double planned = CyclesOf(p, target, division);
       const double cycles = (!own.fits || (in_place && planned < own.cycles) ? planned : own.cycles) + pass;
       if (fits != best_fits ? fits : cycles < best_cycles) {
@@ -417,7 +429,13 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
       }
     }
   }
-  return best;
+  Grid of_rounds;
+  const std::optional<GatherRounds> rounds = RoundsOfNewTable(p, target, num_tiles, &of_rounds);
+  if (!rounds) return best;
+  std::int64_t held = 1;
+  for (std::size_t d = 0; d < rank; ++d) held *= of_rounds.LargestPart(static_cast<int>(d));
+  const double cycles = rounds->cycles + PassCycles(target, p.type, held);
+  return !best_fits || cycles < best_cycles ? of_rounds : best;
 }
 
 }  // namespace ipu_model

@@ -37,6 +37,8 @@ struct GatherDivision {
   std::vector<int> split;  // the indexed dimensions that are cut
   bool in_place = false;   // whether this is the operand's own mapping
   Shape chunk;             // by batch dimension: number of positions per step
+  double cycles = 0;       // as they are compared
+  bool fits = true;        // whether buffers and a copy of the operand are within their limits
 
   // Returns the number of partial results per window, one of which is the result.
   std::int64_t num_partials() const {
@@ -49,6 +51,10 @@ struct GatherDivision {
 bool Indexed(const GatherProblem& p, std::size_t d);
 // Returns, per batch dimension, the operand dimension that it is paired with, or -1.
 std::vector<int> WalkedDims(const GatherProblem& p);
+
+// Finds the cuts of the operand's dimensions. Returns false unless its mapping is a grid that is aligned
+// with them.
+bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* first_tile);
 
 // Returns the division with the fewest cycles of those whose buffers and copy of the operand are within their
 // limits.

@@ -15,6 +15,7 @@
 #include "kernels/host/integer_division.h"
 #include "kernels/index/gather.h"
 #include "operations/index/gather_division.h"
+#include "operations/index/gather_rounds.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/slice_grid.h"
 #include "operations/vertex_groups.h"
@@ -413,21 +414,26 @@ WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes) {
 
 Grid GatherOutputGrid(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
   const GatherDivision division = ChooseGatherDivision(problem, target, num_tiles);
+  if (const auto rounds = RoundsInsteadOf(division, problem, target, num_tiles))
+    return ResultOfRounds(problem, *rounds);
   if (!division.split.empty()) return SpreadGrid(problem.out, problem.type, num_tiles);
   return GridOfCuts(CutsOfResult(problem, division, division.chunk), division);
 }
 
-std::vector<hlo::GatherSplit> GatherSplits(const GatherProblem& problem, const TargetModel& target,
-                                           unsigned num_tiles) {
+hlo::GatherPlan DescribeGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
   const GatherDivision division = ChooseGatherDivision(problem, target, num_tiles);
-  std::vector<hlo::GatherSplit> splits;
+  hlo::GatherPlan described;
+  if (const auto rounds = RoundsInsteadOf(division, problem, target, num_tiles)) {
+    described.rounds = DescribeRounds(problem, *rounds);
+    return described;
+  }
   for (const int d : division.split) {
-    hlo::GatherSplit& split = splits.emplace_back(hlo::GatherSplit{static_cast<unsigned>(d), {}});
+    hlo::GatherSplit& split = described.splits.emplace_back(hlo::GatherSplit{static_cast<unsigned>(d), {}});
     const Cut& cut = division.dims[Dim(d)];
     for (std::int64_t part = 0; part < cut.num_parts(); ++part)
       split.begins.push_back(static_cast<std::size_t>(cut.Begin(part)));
   }
-  return splits;
+  return described;
 }
 
 TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
@@ -435,6 +441,8 @@ TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, uns
   if (NumElements(problem.out) == 0) return plan;
   const auto p = std::make_shared<const GatherProblem>(problem);
   Step step{problem, ChooseGatherDivision(problem, target, num_tiles), {}, {}, {}};
+  if (const auto rounds = RoundsInsteadOf(step.division, problem, target, num_tiles))
+    return PlanGatherRounds(problem, *rounds, target);
   const Shape& chunk = step.division.chunk;
   step.cuts = CutsOfResult(problem, step.division, chunk);
   if (!step.division.split.empty()) plan.temporaries.push_back(PartialResults(step));

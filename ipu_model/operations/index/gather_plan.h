@@ -22,6 +22,9 @@ struct GatherProblem {
   // The operand's view, and the mapping of its variable; null if unknown.
   View view;
   const Mapping* mapping = nullptr;
+  // The same of the result.
+  View out_view;
+  const Mapping* out_mapping = nullptr;
   // The bytes of a tile's memory for buffers and partial results; 0: as many as give few cycles.
   std::int64_t buffer_limit = 0;
 };
@@ -34,9 +37,8 @@ Grid GatherOutputGrid(const GatherProblem& problem, const TargetModel& target, u
 
 TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
-// The dimensions of the operand that the plan splits.
-std::vector<hlo::GatherSplit> GatherSplits(const GatherProblem& problem, const TargetModel& target,
-                                           unsigned num_tiles);
+// What the expansion of the plan needs to know: all but the plan itself.
+hlo::GatherPlan DescribeGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
 }  // namespace ipu_model
 

@@ -86,6 +86,38 @@ std::uint64_t LastOfScatterCycles(const TargetModel& target, DType type, std::in
   return static_cast<std::uint64_t>(results * (4 * shares + 4 + 2 * words)) + target.supervisor_overhead;
 }
 
+std::uint64_t OrderLookupsCycles(const TargetModel& target, std::int64_t indices, std::int64_t buckets,
+                                 int wraps) {
+  const std::int64_t workers = target.worker_contexts;
+  const std::int64_t each = 2 * (24 + 3 * wraps) + 3 + 6;
+  return static_cast<std::uint64_t>(workers * (40 + CeilDivide(indices, workers) * each + 6 * buckets)) +
+         target.supervisor_overhead;
+}
+
+std::uint64_t TakeBlockCycles(const TargetModel& target, DType type, std::int64_t elements) {
+  const CopyRate rate = RateOf(type);
+  return static_cast<std::uint64_t>(target.worker_contexts *
+                                    (24 + rate.cycles * CeilDivide(elements, rate.elements)));
+}
+
+std::uint64_t LookUpBlockCycles(const TargetModel& target, DType type, std::int64_t indices,
+                                std::int64_t blocks, std::int64_t elements) {
+  const CopyRate rate = RateOf(type);
+  const std::int64_t workers = target.worker_contexts, all = CeilDivide(indices, workers);
+  const double mean = static_cast<double>(all) / static_cast<double>(blocks);
+  const std::int64_t most =
+      std::min(all, static_cast<std::int64_t>(std::ceil(mean + 4 * std::sqrt(mean) + 1)));
+  const std::int64_t worker = 42 + most * (22 + rate.cycles * CeilDivide(elements, rate.elements));
+  return static_cast<std::uint64_t>(worker * workers);
+}
+
+std::uint64_t PickShareCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
+                              int wraps) {
+  const std::int64_t workers = target.worker_contexts;
+  return SliceCycles(target, type, rows, elements, wraps) +
+         static_cast<std::uint64_t>(workers * CeilDivide(rows, workers) * 20);
+}
+
 }  // namespace ipu_model
 
 namespace hlo {

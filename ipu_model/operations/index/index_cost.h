@@ -41,6 +41,26 @@ std::uint64_t MarkCycles(const TargetModel& target, double rows, double inside, 
 std::uint64_t LastOfScatterCycles(const TargetModel& target, DType type, std::int64_t shares,
                                   std::int64_t results);
 
+// The vertices of a gather in rounds (gather_rounds.h), whose cycles are counted from the instructions of
+// their loops; indices are taken to be spread evenly. A vertex that puts `indices` indices into the order of
+// `buckets` blocks: each worker has its own indices and buckets, and goes twice over both. 24 instructions
+// find the block of an index, 3 count, 6 store its entry.
+std::uint64_t OrderLookupsCycles(const TargetModel& target, std::int64_t indices, std::int64_t buckets,
+                                 int wraps);
+
+// A vertex of one worker that copies the `elements` elements of its next block.
+std::uint64_t TakeBlockCycles(const TargetModel& target, DType type, std::int64_t elements);
+
+// A vertex that looks up the indices of one of `blocks` blocks, of `indices` in all: as SliceCycles, with 12
+// cycles to find the first and 3 to take an entry apart. The worker with the most of them counts: four
+// standard deviations and one above the mean.
+std::uint64_t LookUpBlockCycles(const TargetModel& target, DType type, std::int64_t indices,
+                                std::int64_t blocks, std::int64_t elements);
+
+// A vertex that picks `rows` rows from the results of shares: 20 instructions find the share of an index.
+std::uint64_t PickShareCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
+                              int wraps);
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_OPERATIONS_INDEX_INDEX_COST_H_
