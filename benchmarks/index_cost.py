@@ -70,6 +70,15 @@ def _lookup(rows: int, columns: int = 1, dtype: str = "float32") -> Curve:
     )
 
 
+def _lookup_of_as_many(columns: int = 1) -> Curve:
+    what = "x[i]" if columns == 1 else f"rows of {columns}"
+    return Curve(
+        f"{what}, as many as in the table",
+        lambda x, i: x[i],
+        lambda n: [_array((n, *_row(columns))), _array((n,), "int32")],
+    )
+
+
 def _scatter(rows: int, columns: int = 1, dtype: str = "float32", combine: str = "add") -> Curve:
     what = f"x.at[i].{combine}(u)" if columns == 1 else f"{combine} rows of {columns}"
     return Curve(
@@ -97,6 +106,8 @@ CURVES = (
     _lookup(9_000_000),
     _lookup(100_000, 16),
     _lookup(100_000, 64),
+    _lookup_of_as_many(),
+    _lookup_of_as_many(16),
     _scatter(1_000),
     _scatter(1_000_000),
     _scatter(100_000, 16),
