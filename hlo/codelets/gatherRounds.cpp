@@ -17,6 +17,11 @@ struct RowFinder {
   unsigned row(S index) const {
     return static_cast<unsigned>(clamped(wrapped(index, wrap), limit));
   }
+  template <typename S>
+  bool outside(S index) const {
+    const long long row = wrapped(index, wrap);
+    return row < 0 || row > limit;
+  }
   unsigned part(unsigned row) const {
     const unsigned last = begins.size() - 2;
     unsigned part = static_cast<unsigned>(static_cast<float>(row) * partsOfRow);
@@ -45,7 +50,7 @@ class GatherStart : public poplar::MultiVertex {
  public:
   Out<T> trip;
   bool compute(unsigned worker) {
-    if (worker == 0) trip[0] = 0;
+    for (unsigned i = 0; worker == 0 && i < trip.size(); ++i) trip[i] = 0;
     return true;
   }
 };
@@ -61,6 +66,7 @@ class GatherOrder : public poplar::MultiVertex {
   poplar::Vector<unsigned> begins;
   float partsOfRow;
   int wrap, limit;
+  bool drops;  // indices outside have no entry either
   unsigned blockShift, groupShift, placeBits, shares, share, steps, buckets;
 
   bool compute(unsigned worker) {
@@ -91,6 +97,7 @@ class GatherOrder : public poplar::MultiVertex {
  private:
   // Returns the number of the block, or -1 if it is that of another share.
   int find(const RowFinder<decltype(begins)>& finder, unsigned i, unsigned* place) const {
+    if (drops && finder.outside(indices[i])) return -1;
     const unsigned row = finder.row(indices[i]), part = finder.part(row), group = part >> groupShift;
     if (group % shares != share) return -1;
     const unsigned at = row - begins[part];

@@ -79,6 +79,7 @@ void expandGatherRounds(Graph& graph, const poplar::Tensor& operand, const popla
       use("GatherOrder<" + cppName(index) + ">", {"indices"}, {"entries", "ends", "next"});
       codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
         setFinder(g, ref, rounds);
+        g.setInitialValue(ref["drops"], rounds.drops);
         g.setInitialValue(ref["blockShift"], rounds.blockShift);
         g.setInitialValue(ref["placeBits"], rounds.placeBits);
         g.setInitialValue(ref["share"], static_cast<unsigned>(v.box.begin[1]));

@@ -50,6 +50,7 @@ struct GatherRounds {
   unsigned blockShift = 0, groupShift = 0, placeBits = 0, shares = 1, steps = 1, buckets = 1;
   std::int64_t wrap = 0;  // of a negative index
   unsigned limit = 0;     // the largest row
+  bool drops = false;     // whether indices outside are left out, not clamped
 };
 // Vertices look up windows; their boxes have the operand's dimensions, then the batch dimensions. If
 // dimensions are split, the results are partial, with leading dimensions for the parts, and other vertices
