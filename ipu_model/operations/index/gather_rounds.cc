@@ -60,8 +60,8 @@ std::int64_t RowElements(const GatherProblem& p) {
   return n;
 }
 
-// The batch dimensions, outermost first, over `tiles` tiles; the last one in words of the result if its rows
-// are single elements.
+}  // namespace
+
 Grid SpreadBatch(const GatherProblem& p, std::int64_t tiles, unsigned num_tiles) {
   Grid grid;
   grid.shape = BatchShape(p);
@@ -83,11 +83,59 @@ Grid SpreadBatch(const GatherProblem& p, std::int64_t tiles, unsigned num_tiles)
   return grid;
 }
 
-std::int64_t LargestPart(const Grid& grid) {
+std::int64_t LargestOf(const Grid& grid) {
   std::int64_t n = 1;
   for (int d = 0; d < static_cast<int>(grid.shape.size()); ++d) n *= grid.LargestPart(d);
   return n;
 }
+
+std::size_t ColumnDim(const GatherProblem& p) {
+  std::size_t longest = 0;
+  for (std::size_t d = 1; d < p.operand.size(); ++d) {
+    if (p.window.window_dim[d] < 0) continue;
+    if (longest == 0 || p.operand[d] > p.operand[longest]) longest = d;
+  }
+  return longest;
+}
+
+Cut ColumnsOf(const GatherProblem& p, std::size_t dim) {
+  Cut columns;
+  if (dim == 0) return columns;
+  columns.extent = p.operand[dim];
+  if (dim + 1 == p.operand.size())
+    columns.grain = std::max<std::int64_t>(1, kWord / static_cast<std::int64_t>(SizeOf(p.type)));
+  return columns;
+}
+
+std::int64_t BytesForRounds(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+  if (p.buffer_limit > 0) return p.buffer_limit;
+  const auto size = static_cast<std::int64_t>(SizeOf(p.type));
+  const std::int64_t operands = (NumElements(p.operand) + NumElements(p.out)) * size +
+                                NumElements(p.indices) * static_cast<std::int64_t>(SizeOf(p.index_type));
+  const std::int64_t memory = target.bytes_per_tile;
+  const std::int64_t left = memory - memory / 20 - CeilDivide(operands, std::int64_t{num_tiles});
+  return std::clamp(left, memory / 8, memory / 2);
+}
+
+bool SelectsRows(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+  if (target.num_ipus > 1 || num_tiles < 2 || !LooksUpRows(p)) return false;
+  return p.operand[0] >= num_tiles && NumElements(BatchShape(p)) >= num_tiles && RowElements(p) > 0 &&
+         p.operand[0] < std::int64_t{1} << 31;
+}
+
+std::optional<Cut> RowsInPlace(const GatherProblem& p, unsigned num_tiles, unsigned* first_tile) {
+  std::vector<Cut> cuts;
+  if (!CutsOfOperand(p, &cuts, first_tile)) return std::nullopt;
+  const Cut& rows = cuts[0];
+  const bool others_whole =
+      std::all_of(cuts.begin() + 1, cuts.end(), [](const Cut& cut) { return cut.num_parts() == 1; });
+  if (!others_whole || rows.outer > 1 || rows.parts <= num_tiles / 2 || rows.stride <= 0 ||
+      rows.parts * rows.stride > num_tiles || rows.parts > CeilDivide(rows.extent, rows.grain))
+    return std::nullopt;
+  return rows;
+}
+
+namespace {
 
 // A table whose rows are spread over all tiles.
 Cut SpreadRows(const GatherProblem& p, unsigned num_tiles) {
@@ -145,37 +193,6 @@ void Estimate(const GatherProblem& p, const TargetModel& target, const Places& n
   r->bytes += buffers;
 }
 
-// Chooses the dimension of the columns that is cut: the longest.
-std::size_t ColumnDim(const GatherProblem& p) {
-  std::size_t longest = 0;
-  for (std::size_t d = 1; d < p.operand.size(); ++d) {
-    if (p.window.window_dim[d] < 0) continue;
-    if (longest == 0 || p.operand[d] > p.operand[longest]) longest = d;
-  }
-  return longest;
-}
-
-Cut ColumnsOf(const GatherProblem& p, std::size_t dim) {
-  Cut columns;
-  if (dim == 0) return columns;
-  columns.extent = p.operand[dim];
-  if (dim + 1 == p.operand.size())
-    columns.grain = std::max<std::int64_t>(1, kWord / static_cast<std::int64_t>(SizeOf(p.type)));
-  return columns;
-}
-
-// The bytes of a tile's memory for buffers and temporaries: half, or less where the operands and the result
-// take more than the other half.
-std::int64_t MostBytes(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
-  if (p.buffer_limit > 0) return p.buffer_limit;
-  const auto size = static_cast<std::int64_t>(SizeOf(p.type));
-  const std::int64_t operands = (NumElements(p.operand) + NumElements(p.out)) * size +
-                                NumElements(p.indices) * static_cast<std::int64_t>(SizeOf(p.index_type));
-  const std::int64_t memory = target.bytes_per_tile;
-  const std::int64_t left = memory - memory / 20 - CeilDivide(operands, std::int64_t{num_tiles});
-  return std::clamp(left, memory / 8, memory / 2);
-}
-
 // Whether the result has this mapping, or may have it.
 bool ResultLiesAs(const GatherProblem& p, const Grid& grid) {
   if (p.out_mapping == nullptr) return true;
@@ -188,7 +205,7 @@ bool ResultLiesAs(const GatherProblem& p, const Grid& grid) {
 std::optional<GatherRounds> BestRounds(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
                                        const Cut& rows, unsigned first_tile, bool in_place) {
   const std::int64_t row = RowElements(p) * static_cast<std::int64_t>(SizeOf(p.type));
-  const std::int64_t most = MostBytes(p, target, num_tiles);
+  const std::int64_t most = BytesForRounds(p, target, num_tiles);
   std::optional<GatherRounds> best;
   GatherRounds r;
   r.rows = rows;
@@ -201,7 +218,7 @@ std::optional<GatherRounds> BestRounds(const GatherProblem& p, const TargetModel
   const std::int64_t grains = CeilDivide(r.columns.extent, r.columns.grain);
   const unsigned part_bits = BitsOf(rows.Largest());
   const auto try_groups = [&] {
-    const Places places{PlacesOfPass(r), LargestPart(r.lookups), LargestPart(r.picks)};
+    const Places places{PlacesOfPass(r), LargestOf(r.lookups), LargestOf(r.picks)};
     const unsigned place_bits = BitsOf(places.pass);
     for (unsigned group = 0; group <= BitsOf(rows.parts); ++group) {
       r.group_shift = group;
@@ -227,12 +244,6 @@ std::optional<GatherRounds> BestRounds(const GatherProblem& p, const TargetModel
     }
   }
   return best;
-}
-
-bool Eligible(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
-  if (target.num_ipus > 1 || num_tiles < 2 || !LooksUpRows(p)) return false;
-  return p.operand[0] >= num_tiles && NumElements(BatchShape(p)) >= num_tiles && RowElements(p) > 0 &&
-         p.operand[0] < std::int64_t{1} << 31;
 }
 
 }  // namespace
@@ -262,17 +273,10 @@ std::int64_t PlacesOfPass(const GatherRounds& rounds) {
 
 std::optional<GatherRounds> ChooseGatherRounds(const GatherProblem& p, const TargetModel& target,
                                                unsigned num_tiles) {
-  if (!Eligible(p, target, num_tiles)) return std::nullopt;
-  std::vector<Cut> cuts;
+  if (!SelectsRows(p, target, num_tiles)) return std::nullopt;
   unsigned first_tile = 0;
-  if (CutsOfOperand(p, &cuts, &first_tile)) {
-    const Cut& rows = cuts[0];
-    const bool others_whole =
-        std::all_of(cuts.begin() + 1, cuts.end(), [](const Cut& cut) { return cut.num_parts() == 1; });
-    if (others_whole && rows.outer == 1 && rows.parts > num_tiles / 2 && rows.stride > 0 &&
-        rows.parts * rows.stride <= num_tiles && rows.parts <= CeilDivide(rows.extent, rows.grain))
-      return BestRounds(p, target, num_tiles, rows, first_tile, true);
-  }
+  if (const std::optional<Cut> rows = RowsInPlace(p, num_tiles, &first_tile))
+    return BestRounds(p, target, num_tiles, *rows, first_tile, true);
   return BestRounds(p, target, num_tiles, SpreadRows(p, num_tiles), 0, false);
 }
 
@@ -285,7 +289,7 @@ std::optional<GatherRounds> RoundsInsteadOf(const GatherDivision& division, cons
 
 std::optional<GatherRounds> RoundsOfNewTable(const GatherProblem& p, const TargetModel& target,
                                              unsigned num_tiles, Grid* table) {
-  if (!Eligible(p, target, num_tiles)) return std::nullopt;
+  if (!SelectsRows(p, target, num_tiles)) return std::nullopt;
   const Cut rows = SpreadRows(p, num_tiles);
   *table = Grid{};
   table->num_tiles = num_tiles;

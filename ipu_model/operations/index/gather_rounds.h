@@ -43,6 +43,23 @@ struct GatherRounds {
   std::int64_t group_tiles() const { return std::int64_t{1} << group_shift; }
 };
 
+// What scatters in rounds need, too. Whether each index selects a whole row of the first dimension, there are
+// many rows and indices, and the rows of the result lie side by side.
+bool SelectsRows(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
+// Returns the cut of the table's rows where it lies; none if they are not whole, on tiles of their own.
+std::optional<Cut> RowsInPlace(const GatherProblem& p, unsigned num_tiles, unsigned* first_tile);
+// The batch dimensions, outermost first, over `tiles` tiles; the last one in words of the result if its rows
+// are single elements.
+Grid SpreadBatch(const GatherProblem& p, std::int64_t tiles, unsigned num_tiles);
+// The elements of the largest part.
+std::int64_t LargestOf(const Grid& grid);
+// The dimension of the columns that is cut: the longest; 0 if there is none.
+std::size_t ColumnDim(const GatherProblem& p);
+Cut ColumnsOf(const GatherProblem& p, std::size_t dim);
+// The bytes of a tile's memory for buffers and temporaries: half, or less where the operands and the result
+// take more than the other half.
+std::int64_t BytesForRounds(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
+
 // How the part of each tile is cut into passes: the batch dimension, and the extent of a pass.
 std::pair<std::size_t, std::int64_t> CutOfPasses(const GatherRounds& rounds);
 // Returns the most indices of a tile in a pass.
