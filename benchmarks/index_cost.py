@@ -92,6 +92,15 @@ def _scatter(rows: int, columns: int = 1, dtype: str = "float32", combine: str =
     )
 
 
+def _add_as_many(columns: int = 1) -> Curve:
+    what = "x.at[i].add(u)" if columns == 1 else f"add rows of {columns}"
+    return Curve(
+        f"{what}, as many as in the table",
+        lambda x, i, u: x.at[i].add(u),
+        lambda n: [_array((n, *_row(columns))), _array((n,), "int32"), _array((n, *_row(columns)))],
+    )
+
+
 def _top_k(k: int) -> Curve:
     return Curve(f"top_k(x, {k})", lambda x: jax.lax.top_k(x, k), lambda n: [_array((n,))], k)
 
@@ -112,6 +121,8 @@ CURVES = (
     _scatter(1_000_000),
     _scatter(100_000, 16),
     _scatter(100_000, 64),
+    _add_as_many(),
+    _add_as_many(16),
     _scatter(1_000, combine="max"),
     _scatter(100_000, 16, combine="max"),
     _scatter(1_000, combine="set"),

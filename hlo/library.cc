@@ -95,7 +95,7 @@ class Library : public Expansions {
   void scatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
                const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
                const WindowDims& dims, const Expression& update, const std::vector<poplar::Tensor>& out,
-               bool inPlace, const Plan& plan, poplar::program::Sequence& prog,
+               bool inPlace, const ScatterPlan& plan, poplar::program::Sequence& prog,
                const poplar::DebugContext& debugContext) const override {
     expandScatter(graph, operands, indices, updates, dims, update, out, inPlace, plan, prog, debugContext);
   }

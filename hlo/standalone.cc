@@ -255,7 +255,8 @@ std::vector<Tensor> scatter(Graph& graph, const std::vector<Tensor>& operands, c
   addOwn(&writes, kOutput, 0, n);
   Plan plan;
   plan.supersteps = {{groupOf(partsOf(graph, out[0]), reads, writes)}};
-  library().scatter(graph, operands, indices, updates, dims, update, out, inPlace, plan, prog, debugContext);
+  library().scatter(graph, operands, indices, updates, dims, update, out, inPlace, {plan, {}}, prog,
+                    debugContext);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "index/gather_rounds.h"
 
 #include <string>
+#include <utility>
 
 #include "codelets.h"
 #include "planned.h"
@@ -32,6 +33,32 @@ void setFinder(Graph& graph, const VertexRef& ref, const GatherRounds& rounds) {
 
 }  // namespace
 
+PlannedCodelet roundsCodelet(const std::string& name, std::vector<std::string> reads,
+                             std::vector<std::string> writes) {
+  PlannedCodelet codelet;
+  codelet.vertexClass = "hlo::" + name;
+  codelet.source = std::string(kGatherRoundsCodelets) + "template class " + codelet.vertexClass + ";\n";
+  codelet.reads = std::move(reads);
+  codelet.writes = std::move(writes);
+  codelet.set = [](Graph&, const VertexRef&, const PlannedVertex&) {};
+  return codelet;
+}
+
+PlannedCodelet orderCodelet(const GatherRounds& rounds, const std::string& index) {
+  PlannedCodelet codelet =
+      roundsCodelet("GatherOrder<" + index + ">", {"indices"}, {"entries", "ends", "next"});
+  codelet.set = [&rounds](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+    setFinder(g, ref, rounds);
+    g.setInitialValue(ref["drops"], rounds.drops);
+    g.setInitialValue(ref["blockShift"], rounds.blockShift);
+    g.setInitialValue(ref["placeBits"], rounds.placeBits);
+    g.setInitialValue(ref["share"], static_cast<unsigned>(v.box.begin[1]));
+    g.setInitialValue(ref["steps"], rounds.steps);
+    g.setInitialValue(ref["buckets"], rounds.buckets);
+  };
+  return codelet;
+}
+
 void expandGatherRounds(Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
                         const poplar::Tensor& out, const GatherPlan& plan, poplar::program::Sequence& prog,
                         const poplar::DebugContext& debugContext) {
@@ -44,19 +71,10 @@ void expandGatherRounds(Graph& graph, const poplar::Tensor& operand, const popla
   for (unsigned d = 1; d < operand.rank(); ++d) width *= operand.dim(d);
 
   const auto codeletOf = [&](const PlannedGroup& group) {
-    PlannedCodelet codelet;
-    const auto use = [&](const std::string& name, std::vector<std::string> reads,
-                         std::vector<std::string> writes) {
-      codelet.vertexClass = "hlo::" + name;
-      codelet.source = std::string(kGatherRoundsCodelets) + "template class " + codelet.vertexClass + ";\n";
-      codelet.reads = std::move(reads);
-      codelet.writes = std::move(writes);
-      codelet.set = [](Graph&, const VertexRef&, const PlannedVertex&) {};
-    };
-    if (group.reads.empty()) {
-      use("GatherStart<unsigned>", {}, {"trip"});
-    } else if (isTemporary(group.reads[0], kBlocks)) {
-      use("GatherLookUpBlock" + element, {"blocks", "entries", "ends", "", ""}, {"out", "next"});
+    if (group.reads.empty()) return roundsCodelet("GatherStart<unsigned>", {}, {"trip"});
+    if (isTemporary(group.reads[0], kBlocks)) {
+      PlannedCodelet codelet = roundsCodelet("GatherLookUpBlock" + element,
+                                             {"blocks", "entries", "ends", "", ""}, {"out", "next"});
       codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
         unsigned columns = 1;  // of the vertex: behind parts and rows
         for (std::size_t d = 2; d < v.reads[0].begin.size(); ++d)
@@ -65,29 +83,21 @@ void expandGatherRounds(Graph& graph, const poplar::Tensor& operand, const popla
         g.setInitialValue(ref["buckets"], rounds.buckets);
         g.setInitialValue(ref["placeBits"], rounds.placeBits);
       };
-    } else if (group.reads.size() == 2 && isTemporary(group.reads[1], kTrip)) {
-      use("GatherTakeBlock" + element, {"rows", ""}, {"block", "trip"});
-    } else if (group.reads.size() == 2) {
-      use("GatherPickShare<" + cppName(bits) + ", " + cppName(index) + ">", {"partial", "indices"}, {"out"});
+      return codelet;
+    }
+    if (group.reads.size() == 2 && isTemporary(group.reads[1], kTrip))
+      return roundsCodelet("GatherTakeBlock" + element, {"rows", ""}, {"block", "trip"});
+    if (group.reads.size() == 2) {
+      PlannedCodelet codelet = roundsCodelet("GatherPickShare<" + cppName(bits) + ", " + cppName(index) + ">",
+                                             {"partial", "indices"}, {"out"});
       codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex&) {
         setFinder(g, ref, rounds);
         g.setInitialValue(ref["width"], static_cast<unsigned>(width));
       };
-    } else if (group.reads[0].index == 0) {
-      use("GatherRows" + element, {"rows"}, {"held"});
-    } else {
-      use("GatherOrder<" + cppName(index) + ">", {"indices"}, {"entries", "ends", "next"});
-      codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
-        setFinder(g, ref, rounds);
-        g.setInitialValue(ref["drops"], rounds.drops);
-        g.setInitialValue(ref["blockShift"], rounds.blockShift);
-        g.setInitialValue(ref["placeBits"], rounds.placeBits);
-        g.setInitialValue(ref["share"], static_cast<unsigned>(v.box.begin[1]));
-        g.setInitialValue(ref["steps"], rounds.steps);
-        g.setInitialValue(ref["buckets"], rounds.buckets);
-      };
+      return codelet;
     }
-    return codelet;
+    if (group.reads[0].index == 0) return roundsCodelet("GatherRows" + element, {"rows"}, {"held"});
+    return orderCodelet(rounds, cppName(index));
   };
   const auto stored = [&](ipu_model::DType type) {
     return type == DTypeOf(out.elementType()) ? bits : storedAs(type, function);

@@ -7,6 +7,7 @@
 #include "combine.h"
 #include "elementwise/map_codelet.h"
 #include "hlo/SingleOperation.hpp"
+#include "index/gather_rounds.h"
 #include "planned.h"
 #include "storage.h"
 #include "window/window_dims.h"
@@ -158,6 +159,78 @@ PlannedCodelet generateTotal(const Expression& update, const std::vector<std::st
           "}\n");
 }
 
+// Combines the updates of one block, from the neutral element on. A worker has rows of its own, and goes over
+// the entries of all.
+PlannedCodelet generateSumBlock(const Expression& update, const std::string& type,
+                                const GatherRounds& rounds) {
+  PlannedCodelet codelet = makeCodelet(
+      "ScatterSumBlock", update,
+      "  Out<" + type + "> sums;\n  In<" + type +
+          "> updates;\n  In<unsigned> entries, ends;\n  Update<unsigned> next;\n"
+          "  unsigned width, buckets, placeBits;\n  bool compute(unsigned worker) {\n"
+          "    const Share own = shareOf(worker, numWorkers(), sums.size() / width);\n"
+          "    for (unsigned at = own.begin * width; at < own.end * width; ++at) sums[at] = " +
+          neutral(update) +
+          ";\n    const unsigned bucket = next[worker];\n"
+          "    for (unsigned other = 0; other < numWorkers(); ++other) {\n"
+          "      unsigned i = bucket == 0 ? shareOf(other, numWorkers(), entries.size()).begin\n"
+          "                               : ends[other * buckets + bucket - 1];\n"
+          "      for (const unsigned end = ends[other * buckets + bucket]; i < end; ++i) {\n"
+          "        const unsigned place = entries[i] >> placeBits;\n"
+          "        if (place < own.begin || place >= own.end) continue;\n"
+          "        const unsigned from = (entries[i] & ((1u << placeBits) - 1)) * width;\n"
+          "        for (unsigned k = 0; k < width; ++k)\n"
+          "          Combine::apply(sums[place * width + k], updates[from + k], sums[place * width + k]);\n"
+          "      }\n    }\n    next[worker] = bucket + 1;\n    return true;\n  }\n");
+  codelet.reads = {"entries", "ends", "updates", ""};
+  codelet.writes = {"sums", "next"};
+  codelet.set = [&rounds](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+    unsigned columns = 1;  // of the vertex: behind its number, parts and rows
+    for (std::size_t d = 3; d < v.writes[0].begin.size(); ++d)
+      columns *= static_cast<unsigned>(v.writes[0].extent(d));
+    g.setInitialValue(ref["width"], columns);
+    g.setInitialValue(ref["buckets"], rounds.buckets);
+    g.setInitialValue(ref["placeBits"], rounds.placeBits);
+  };
+  return codelet;
+}
+
+// Adds what all vertices have sent of one block, one after another.
+PlannedCodelet generateAddSums(const Expression& update, const std::string& type) {
+  PlannedCodelet codelet = makeCodelet(
+      "ScatterAddSums", update,
+      "  Update<" + type + "> out;\n  In<" + type +
+          "> sums;\n  Update<unsigned> trip;\n  unsigned block;\n  bool compute(unsigned worker) {\n"
+          "    const Share share = shareOf(worker, numWorkers(), block);\n"
+          "    const unsigned first = trip[worker] * block;\n"
+          "    for (unsigned at = share.begin; at < share.end && first + at < out.size(); ++at) {\n      " +
+          type +
+          " total = out[first + at];\n"
+          "      for (unsigned from = at; from < sums.size(); from += block) "
+          "Combine::apply(total, sums[from], total);\n      out[first + at] = total;\n    }\n"
+          "    ++trip[worker];\n    return true;\n  }\n");
+  codelet.reads = {"sums", "", ""};
+  codelet.writes = {"out", "trip"};
+  codelet.set = [](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+    unsigned block = 1;
+    for (std::size_t d = 1; d < v.reads[0].begin.size(); ++d)
+      block *= static_cast<unsigned>(v.reads[0].extent(d));
+    g.setInitialValue(ref["block"], block);
+  };
+  return codelet;
+}
+
+// Of a group of a plan in rounds, whose temporaries have the numbers of
+// ipu_model/operations/index/rounds_order.h.
+PlannedCodelet codeletOfRounds(const PlannedGroup& group, const GatherRounds& rounds,
+                               const Expression& update, const std::string& type, const std::string& index) {
+  if (group.reads.empty()) return roundsCodelet("GatherStart<unsigned>", {}, {"trip"});
+  if (group.reads.size() == 4) return generateSumBlock(update, type, rounds);
+  if (group.reads.size() == 3) return generateAddSums(update, type);
+  if (group.reads[0].index == 1) return orderCodelet(rounds, index);
+  return roundsCodelet("GatherRows<" + type + ">", {"rows"}, {"held"});
+}
+
 // An update without operations moves bits.
 Expression inHeldTypes(Expression update) {
   if (!update.code.empty()) return update;
@@ -169,7 +242,7 @@ Expression inHeldTypes(Expression update) {
 
 void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tensor& indices,
                    const std::vector<Tensor>& updates, const WindowDims& dims, const Expression& update,
-                   const std::vector<Tensor>& out, bool inPlace, const Plan& plan,
+                   const std::vector<Tensor>& out, bool inPlace, const ScatterPlan& plan,
                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   const std::size_t n = operands.size();
   refuseSmallFloats(update, "scatter");
@@ -190,6 +263,7 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
                         operands[0].shape(), updates[0].shape(),
                         static_cast<std::size_t>(dims.index_vector_dim)};
   const auto codeletOf = [&](const PlannedGroup& group) {
+    if (plan.rounds) return codeletOfRounds(group, *plan.rounds, body, types[0], cppName(index));
     const bool partial = isTemporary(group.writes[0]), total = !partial && isTemporary(group.reads.back());
     const bool marks = group.writes.size() > n, last = total && group.reads.size() > n + 1;
     const bool over = inPlace || group.reads[0].kind == PlannedTensor::Kind::kOutput;
@@ -232,7 +306,7 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
   const auto stored = [&update](DType type) {
     return update.code.empty() ? bitsOf(type, "scatter") : storedAs(type, "scatter");
   };
-  expandPlan(graph, plan, in, results, stored, codeletOf, prog, debugContext);
+  expandPlan(graph, plan.plan, in, results, stored, codeletOf, prog, debugContext);
 }
 
 }  // namespace hlo

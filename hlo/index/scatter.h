@@ -12,7 +12,7 @@ namespace hlo {
 void expandScatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
                    const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
                    const WindowDims& dims, const Expression& update, const std::vector<poplar::Tensor>& out,
-                   bool inPlace, const Plan& plan, poplar::program::Sequence& prog,
+                   bool inPlace, const ScatterPlan& plan, poplar::program::Sequence& prog,
                    const poplar::DebugContext& debugContext);
 
 }  // namespace hlo

@@ -173,6 +173,46 @@ def test_scatters_in_steps_cost_the_same_for_each_row():
     assert last < 4
 
 
+def add(x, i, u):
+    return x.at[i].add(u)
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+def test_sums_in_tables_that_grow_along(columns):
+    """As many rows as updates, up to half of the IPU."""
+    last = None
+    for k in range(8, 16):
+        n = min(round(10 ** (k / 2)), HALF_OF_AN_IPU // (12 * columns + 4))
+        shape = (n,) if columns == 1 else (n, columns)
+        shapes = [(shape, np.float32), ((n,), np.int32), (shape, np.float32)]
+        cost = estimate(add, *(jax.ShapeDtypeStruct(*shape) for shape in shapes), target="ipu2")
+        assert cost.fits, (n, cost)
+        assert last is None or cost.cycles / n < 2.5 * last, (n, last, cost.cycles / n)
+        last = cost.cycles / n
+    assert last < 4 + columns / 4
+
+
+@pytest.mark.parametrize("mode", [("fast", 64), ("tile", 64), ("codelets", 64)], ids=lambda mode: mode[0])
+@pytest.mark.parametrize(("columns", "dtype"), [(1, "float32"), (4, "float16"), (1, "int32")])
+def test_values_of_scatters_in_rounds(mode, columns, dtype):
+    """Small whole numbers, whose sums are exact in any order. Indices are anywhere, some of them outside."""
+    rows, count = 1_500_000 // columns, 300_000 // columns
+    random = np.random.default_rng(0)
+    indices = random.integers(-rows - 99, rows + 99, count).astype(np.int32)
+    indices[: count // 20] = 7
+    row = () if columns == 1 else (columns,)
+    updates = random.integers(0, 2, (count, *row)).astype(dtype)
+    updates[: count // 20] *= np.arange(count // 20).reshape(-1, *(1 for _ in row)) % 97 == 0
+    table = (np.arange(rows * columns) % 5).reshape(rows, *row).astype(dtype)
+
+    def combine(x, i, u):
+        return x.at[i].add(u), x.at[i].max(4 * u)
+
+    shapes = (jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (table, indices, updates))
+    assert estimate(add, *shapes, target="ipu2:64").sync_cycles > 100 * SYNC  # trips of a loop
+    check(combine, table, indices, updates, mode=mode)
+
+
 @each_mode
 def test_values_of_scatters_in_steps(mode):
     """Whole numbers, whose sums do not depend on the order."""

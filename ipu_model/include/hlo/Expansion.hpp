@@ -61,6 +61,13 @@ struct GatherPlan {
   std::optional<GatherRounds> rounds;
 };
 
+// A scatter's plan. `rounds`: blocks of sums pass by the updates
+// (ipu_model/operations/index/scatter_rounds.h); indices outside are dropped.
+struct ScatterPlan {
+  Plan plan;
+  std::optional<GatherRounds> rounds;
+};
+
 // The dimension along which windows are running results, from one end of the operand on; -1 for none.
 // `rounds`: whether each step of narrow floats is rounded.
 struct Running {
@@ -155,7 +162,7 @@ class Expansions {
   virtual void scatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
                        const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
                        const WindowDims& dims, const Expression& update,
-                       const std::vector<poplar::Tensor>& out, bool inPlace, const Plan& plan,
+                       const std::vector<poplar::Tensor>& out, bool inPlace, const ScatterPlan& plan,
                        poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
 
   // Temporaries have partial results: the parts of the reduced dimensions, then the other dimensions.

@@ -27,7 +27,9 @@ struct GatherRounds {
   Cut columns;
   unsigned block_shift = 0, group_shift = 0;  // log2 of the rows of a block, and of the tiles in a group
   std::int64_t groups = 1, shares = 1, trips = 1;
-  bool apart = false;  // whether rows are picked at last: from shares, or because the result lies elsewhere
+  // Whether rows are picked at last: from shares, or because the result lies elsewhere. Of a scatter: whether
+  // updates are copied first, because they lie elsewhere or there are several sets.
+  bool apart = false;
   std::int64_t passes = 1;  // over the rounds, each with a part of the indices of every tile
   Grid lookups, picks;      // the batch dimensions over the tiles of a set, and over all tiles
   double cycles = 0;

@@ -25,6 +25,13 @@ CopyRate RateOf(DType type) {
   }
 }
 
+// The most of `all`, which fall evenly on so many blocks, that one of them has: four standard deviations and
+// one above the mean.
+std::int64_t MostInBlock(std::int64_t all, std::int64_t blocks) {
+  const double mean = static_cast<double>(all) / static_cast<double>(blocks);
+  return std::min(all, static_cast<std::int64_t>(std::ceil(mean + 4 * std::sqrt(mean) + 1)));
+}
+
 }  // namespace
 
 std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
@@ -103,12 +110,17 @@ std::uint64_t TakeBlockCycles(const TargetModel& target, DType type, std::int64_
 std::uint64_t LookUpBlockCycles(const TargetModel& target, DType type, std::int64_t indices,
                                 std::int64_t blocks, std::int64_t elements) {
   const CopyRate rate = RateOf(type);
-  const std::int64_t workers = target.worker_contexts, all = CeilDivide(indices, workers);
-  const double mean = static_cast<double>(all) / static_cast<double>(blocks);
-  const std::int64_t most =
-      std::min(all, static_cast<std::int64_t>(std::ceil(mean + 4 * std::sqrt(mean) + 1)));
+  const std::int64_t workers = target.worker_contexts;
+  const std::int64_t most = MostInBlock(CeilDivide(indices, workers), blocks);
   const std::int64_t worker = 42 + most * (22 + rate.cycles * CeilDivide(elements, rate.elements));
   return static_cast<std::uint64_t>(worker * workers);
+}
+
+std::uint64_t AddToBlockCycles(const TargetModel& target, UpdateKind kind, DType type, std::int64_t updates,
+                               std::int64_t blocks, std::int64_t elements) {
+  const std::int64_t workers = target.worker_contexts, most = MostInBlock(updates, blocks);
+  return ScatterCycles(target, kind, type, static_cast<double>(most), 1.0, static_cast<double>(elements), 0) +
+         static_cast<std::uint64_t>(workers * (10 * workers + 3 * most));
 }
 
 std::uint64_t PickShareCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,

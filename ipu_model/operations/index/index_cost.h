@@ -57,6 +57,12 @@ std::uint64_t TakeBlockCycles(const TargetModel& target, DType type, std::int64_
 std::uint64_t LookUpBlockCycles(const TargetModel& target, DType type, std::int64_t indices,
                                 std::int64_t blocks, std::int64_t elements);
 
+// A vertex that combines the updates of one of `blocks` blocks, of `updates` in all, with rows of `elements`
+// elements of that block: as ScatterCycles, as a worker has rows of its own; 10 cycles find the first update
+// of each worker, and 3 take an entry apart. The busiest is as above.
+std::uint64_t AddToBlockCycles(const TargetModel& target, UpdateKind kind, DType type, std::int64_t updates,
+                               std::int64_t blocks, std::int64_t elements);
+
 // A vertex that picks `rows` rows from the results of shares: 20 instructions find the share of an index.
 std::uint64_t PickShareCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
                               int wraps);

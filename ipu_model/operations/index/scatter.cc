@@ -19,6 +19,7 @@
 #include "operations/index/gather_plan.h"
 #include "operations/index/scatter_partials.h"
 #include "operations/index/scatter_problem.h"
+#include "operations/index/scatter_rounds.h"
 #include "operations/index/slice_grid.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
@@ -226,7 +227,17 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
       steps = UpdateBlocks(*p, row_bytes, budget);
       if (steps.size() < most_steps || budget >= most) break;
     }
-    if (PlanScatterPartials(p, update_, context, outputs[0], vertices, steps, limit_, &plan)) return plan;
+    double cycles = 0;
+    const bool partial =
+        PlanScatterPartials(p, update_, context, outputs[0], vertices, steps, limit_, &cycles, &plan);
+    if (cycles > 0) {
+      const GatherProblem rows =
+          RowsOf(*p, [&](VariableId variable) -> const Mapping& { return context.mapping(variable); });
+      const auto rounds = ChooseScatterRounds(*p, update_, rows, context.target(), context.num_tiles());
+      if (rounds && rounds->cycles < cycles)
+        return PlanScatterRounds(p, update_, rows, *rounds, IsInPlace(*this, 0), context.target());
+    }
+    if (partial) return plan;
     for (const Box& step : steps) {
       plan.supersteps.push_back({{MakeGroup(p, vertices, step, first)}});
       first = false;
@@ -238,9 +249,26 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
     const auto n = static_cast<std::ptrdiff_t>(outputs.size());
+    hlo::ScatterPlan plan = {PlanOf(*this, graph), {}};
+    if (!plan.plan.loops.empty()) {
+      const ScatterProblem p = MakeProblem();
+      const poplar::Target& target = graph.getTarget();
+      const GatherProblem rows = RowsOf(
+          p, [&](VariableId variable) -> const Mapping& { return graph.impl().variables[variable].mapping; });
+      plan.rounds = DescribeScatterRounds(
+          rows, *ChooseScatterRounds(p, update_, rows, target.model(), target.getNumTiles()));
+    }
     library.scatter(graph, {reads.begin(), reads.begin() + n}, reads[outputs.size()],
-                    {reads.begin() + n + 1, reads.end()}, dims_, update_, out, IsInPlace(*this, 0),
-                    PlanOf(*this, graph), prog, name);
+                    {reads.begin() + n + 1, reads.end()}, dims_, update_, out, IsInPlace(*this, 0), plan,
+                    prog, name);
+  }
+
+  // `mapping_of`: the mapping of a variable.
+  template <typename MappingOf>
+  GatherProblem RowsOf(const ScatterProblem& p, const MappingOf& mapping_of) const {
+    const View& updates = inputs[p.num_operands + 1];
+    return RowsOfScatter(p, outputs[0], &mapping_of(outputs[0].variable), updates,
+                         &mapping_of(updates.variable), inputs[p.num_operands].type, limit_);
   }
 
   ScatterProblem MakeProblem() const {

@@ -395,13 +395,14 @@ Superstep Total(const Expression& update, const std::vector<Vertex>& vertices, s
 bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
                          const DeviceContext& context, const View& result,
                          const std::vector<Vertex>& vertices, const std::vector<Box>& steps,
-                         std::int64_t buffer_limit, TilePlan* plan) {
+                         std::int64_t buffer_limit, double* cycles, TilePlan* plan) {
+  *cycles = 0;
   const int rows_dim = RowsDimension(*p);
   if (!Combines(*p, update) || rows_dim < 0 || result.num_elements() == 0) return false;
   const auto dim = static_cast<std::size_t>(rows_dim);
   const Planner planner(p, dim, update, context, vertices, buffer_limit);
-  double cycles = planner.DirectCycles(steps);
-  const Division division = planner.Best(&cycles);
+  *cycles = planner.DirectCycles(steps);
+  const Division division = planner.Best(cycles);
   if (division.grid.shape.empty()) return false;
   plan->temporaries.push_back({p->type, division.grid});
   if (Replaces(*p)) {

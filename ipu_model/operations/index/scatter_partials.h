@@ -15,11 +15,12 @@ namespace ipu_model {
 
 // Makes `plan` such a plan, and returns true, if partial results can be formed and the plan takes fewer
 // cycles than one in which every vertex of the result applies the updates of each step in `steps`. The order
-// of summation differs. `buffer_limit`: the bytes of a tile's memory for buffers, or 0 for the usual ones.
+// of summation differs. `cycles`: those of the better of both, 0 if partial results cannot be formed.
+// `buffer_limit`: the bytes of a tile's memory for buffers, or 0 for the usual ones.
 bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
                          const DeviceContext& context, const View& result,
                          const std::vector<Vertex>& vertices, const std::vector<Box>& steps,
-                         std::int64_t buffer_limit, TilePlan* plan);
+                         std::int64_t buffer_limit, double* cycles, TilePlan* plan);
 
 }  // namespace ipu_model
 
