@@ -112,6 +112,24 @@ TEST(MultiUpdateOpEqualsPopLibs) {
   }
 }
 
+// The vertices of lookups and sums in rounds, by their instructions.
+TEST(RoundsCostWhatTheirLoopsDo) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  const std::uint64_t workers = target.worker_contexts;
+  // 100 indices for each worker, and 10 blocks.
+  CHECK_EQ(OrderLookupsCycles(target, 600, 10, 0),
+           workers * (40 + 100 * (2 * 24 + 3 + 6) + 60) + target.supervisor_overhead);
+  CHECK_EQ(OrderLookupsCycles(target, 600, 10, 1),
+           OrderLookupsCycles(target, 600, 10, 0) + workers * 100 * 6);
+  // All are in one block; of 25 blocks, one may have four standard deviations more than 4.
+  CHECK_EQ(LookUpBlockCycles(target, DType::kF32, 600, 1, 1), workers * (42 + 100 * 24));
+  CHECK_EQ(LookUpBlockCycles(target, DType::kF32, 600, 25, 1), workers * (42 + (4 + 4 * 2 + 1) * 24));
+  CHECK_EQ(TakeBlockCycles(target, DType::kF32, 16), workers * (24 + 16));
+  CHECK_EQ(AddToBlockCycles(target, UpdateKind::kAdd, DType::kF32, 25, 1, 1),
+           ScatterCycles(target, UpdateKind::kAdd, DType::kF32, 25, 1, 1, 0) + workers * (60 + 75));
+  CHECK(PickShareCycles(target, DType::kF32, 600, 1, 0) > SliceCycles(target, DType::kF32, 600, 1, 0));
+}
+
 }  // namespace
 }  // namespace ipu_model
 
