@@ -158,7 +158,9 @@ def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op
         }
         return built.compiled.profile(), built.lowered.origins, arguments
     if isinstance(error := compilation.error, _ipu.OutOfMemory):
-        arguments = {name: _Argument(shape, first_place(readers, name), readers) for name, shape, readers in error.arguments}
+        arguments = {
+            name: _Argument(shape, first_place(readers, name), readers) for name, shape, readers in error.arguments
+        }
         return error.profile(), error.origins, arguments
     return None, (), {}
 
