@@ -11,6 +11,20 @@ from typing import Any, NoReturn
 from jax_ipu import names
 from jax_ipu.command_line.output import INVALID
 
+# What other tools call the options of these commands.
+_ALSO_CALLED = {
+    "--arch": "--target",
+    "--chip": "--target",
+    "--device": "--target",
+    "--ipu-version": "--target",
+    "--model": "--target",
+    "--args": "--arg",
+    "--batch-size": "--batch",
+    "--devices": "--num-ipus",
+    "--ipus": "--num-ipus",
+    "--replicas": "--num-ipus",
+    "--out": "--output",
+}
 _CHOICE = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)", re.S)
 
 
@@ -39,17 +53,27 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Ends the process because of arguments that no parser knows."""
         known = [option for action in self._actions for option in action.option_strings]
-        hints = [
-            f"{one}: did you mean {meant}?"
-            for one in unknown
-            if one.startswith("-") and (meant := names.nearest(one.partition("=")[0], known))
-        ]
-        hints += [
-            f"{one}: an argument of the function is given as --arg {one}"
-            for one in unknown
-            if not one.startswith("-") and "--arg" in known
-        ]
+        hints, of_an_option = [], False
+        for one in unknown:
+            name = one.partition("=")[0]
+            if one.startswith("-"):
+                meant = _meant(name, known)
+                hints.append(f"{one}: did you mean {meant}?" if meant else f"{one}: no option of {self.prog}")
+            elif not of_an_option and "--arg" in known:
+                hints.append(f"{one}: an argument of the function is given as --arg {one}")
+            of_an_option = one.startswith("--") and "=" not in one  # what follows may be its value
         self.error(". ".join([f"unknown arguments: {' '.join(unknown)}", *hints]))
+
+
+def _meant(name: str, known: Sequence[str]) -> str | None:
+    """The option that was probably meant by one that does not exist; None if there is none."""
+    other = _ALSO_CALLED.get(name)
+    if other in known:
+        return other
+    # Dashes make all options alike.
+    letters = {option.lstrip("-"): option for option in known if option.startswith("--")}
+    nearest = names.nearest(name.lstrip("-"), letters)
+    return None if nearest is None else letters[nearest]
 
 
 def add_command(commands: Any, name: str, text: str, examples: Sequence[str], **options: Any) -> Any:

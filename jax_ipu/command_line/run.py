@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jax_ipu import names
 from jax_ipu.command_line.arguments import add_command, add_json, add_target, sentence
 from jax_ipu.command_line.output import INVALID, coloured, failed, print_json
 from jax_ipu.command_line.usage import ProcessUse, kept, run_folder
@@ -89,7 +90,11 @@ def _environ(options: argparse.Namespace) -> dict[str, str]:
 
         chip, colon, tiles = options.target.partition(":")
         if chip not in chip_names() or (colon and not tiles.isdecimal()):
-            raise ValueError(f"--target {options.target}: give {', '.join(chip_names())}, or a chip and tiles, ipu2:16")
+            meant = names.nearest(chip, chip_names()) if chip not in chip_names() else None
+            raise ValueError(
+                f"--target {options.target}: give {', '.join(chip_names())}, or a chip and tiles, ipu2:16"
+                + (f". Did you mean {meant}?" if meant else "")
+            )
         environ["JAX_IPU_MODEL_VERSION"] = chip
         environ["JAX_IPU_MODEL_NUM_TILES"] = tiles or "all"
     if options.num_ipus is not None:

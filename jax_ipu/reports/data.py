@@ -19,7 +19,7 @@ from jax_ipu.compiler.pipeline import without_calls
 from jax_ipu.compiler.shardings import parts_along
 from jax_ipu.compiler.types import Shape, type_text
 from jax_ipu.compiler.variants.batch import find_batch
-from jax_ipu.reports.layers import NOWHERE, CostTree, Place, first_place, functions_of, titles
+from jax_ipu.reports.layers import NOWHERE, CostTree, Place, first_place, functions_of, is_member, titles
 from jax_ipu.reports.operations import operations_of
 from jax_ipu.reports.sources import Sources
 from jax_ipu.version import __version__
@@ -153,20 +153,22 @@ def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op
     if (built := compilation.built) is not None:
         signature = built.signature
         arguments = {
-            argument.name: _Argument(argument.value.shape, first_place(readers), readers)
+            argument.name: _Argument(argument.value.shape, first_place(readers, argument.name), readers)
             for argument, readers in zip(signature.arguments, signature.readers(), strict=True)
         }
         return built.compiled.profile(), built.lowered.origins, arguments
     if isinstance(error := compilation.error, _ipu.OutOfMemory):
-        arguments = {name: _Argument(shape, first_place(readers), readers) for name, shape, readers in error.arguments}
+        arguments = {
+            name: _Argument(shape, first_place(readers, name), readers) for name, shape, readers in error.arguments
+        }
         return error.profile(), error.origins, arguments
     return None, (), {}
 
 
 def _reads(arguments: Mapping[str, _Argument]) -> dict[Op, str]:
-    """The first argument that each op reads, as it is or as a view of it."""
+    """The first argument that each op reads, as it is or as a view of it; members of modules before others."""
     found: dict[Op, str] = {}
-    for name, argument in arguments.items():
+    for name, argument in sorted(arguments.items(), key=lambda item: not is_member(item[0])):
         pending = list(argument.readers)
         while pending:
             op = pending.pop()

@@ -230,21 +230,28 @@ def _always_live(data: dict[str, Any]) -> Iterator[Insight]:
 
 
 def _buffers(data: dict[str, Any]) -> Iterator[Insight]:
+    """The largest exchange buffers; advice for a large one that a nearly full tile holds at its peak."""
     buffers = [v for v in data["variables"] if v["role"] == "exchange buffer"]
     buffers.sort(key=lambda v: (-v["max_tile_bytes"], v["id"]))
     largest = buffers[:_SHOWN]
     if not largest:
         return
-    limit = data["chip"]["tile_memory_bytes"]
-    big = largest[0]["max_tile_bytes"] > _LARGE * limit
+    limit, peak = data["chip"]["tile_memory_bytes"], data["memory"]["peak_step"]
+    full = peak is not None and max(expanded(data["memory"]["total"])) > _NEARLY_FULL * limit
+    at_peak = [v for v in buffers if full and v["first_step"] <= peak <= v["last_step"]]
+    in_the_way = [v for v in at_peak if v["max_tile_bytes"] > _LARGE * limit]
+    if in_the_way:
+        largest = in_the_way[:_SHOWN]
     most = bytes_text(largest[0]["max_tile_bytes"])
     yield insight(
         "exchange buffers",
-        "advice" if big else "info",
-        f"The largest exchange buffer takes {most} on a tile",
+        "advice" if in_the_way else "info",
+        f"An exchange buffer takes {most} on a tile at the fullest moment"
+        if in_the_way
+        else f"The largest exchange buffer takes {most} on a tile",
         "Largest on one tile: "
         + ", ".join(f"{v['title']} ({bytes_text(v['max_tile_bytes'])} of {bytes_text(v['bytes'])})" for v in largest),
-        "A smaller part of the operand at a time (jax.lax.map over slices) takes a smaller buffer." if big else None,
+        "A part of the operand at a time (jax.lax.map over slices) takes a smaller buffer." if in_the_way else None,
         operations=sorted({v["operation"] for v in largest}),
         variables=[v["id"] for v in largest],
     )

@@ -31,6 +31,9 @@ _ADDED = frozenset(
     )
 )
 _BRANCH = re.compile(r"branch_\d+_fun")
+# An argument that is a member of a module, and the scopes of equinox, which have the name of a class.
+_MEMBER = re.compile(r"(.+)\.\w+")
+_CLASS_SCOPE = "eqx."
 _TRANSFORMED = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 
 
@@ -38,9 +41,10 @@ class Place(NamedTuple):
     """Where in a model an operation is.
 
     `layers`: the functions under `jit` and the name scopes that it is in, the outermost first: among them are modules
-    of flax, equinox, haiku and PyTorch. `backward`: whether it computes a gradient. `shape`: of its results, such as
-    "f32[32,10]"; "" where it is not known. `stack`: the calls that led to it, the innermost first. `reads`: the first
-    argument of the program that it reads; "" where it reads none.
+    of flax, equinox, haiku and PyTorch. Those of equinox have the names of classes; below them is the module whose
+    member is read, such as "model.layers[0]". `backward`: whether it computes a gradient. `shape`: of its results, such
+    as "f32[32,10]"; "" where it is not known. `stack`: the calls that led to it, the innermost first. `reads`: the
+    first argument of the program that it reads; "" where it reads none.
     """
 
     layers: tuple[str, ...]
@@ -57,12 +61,20 @@ def place_of(op: Op, reads: str = "") -> Place:
     """The place of the operation that was lowered from `op`."""
     path = operation_path(op.location)
     shape = ", ".join(dict.fromkeys(type_text(r.shape, r.dtype) for r in op.results))
-    return Place(layers_of(path), "transpose(" in path, shape, user_stack(op.location), reads)
+    layers = layers_of(path)
+    if layers and layers[-1].startswith(_CLASS_SCOPE) and (module := _MEMBER.fullmatch(reads)):
+        layers += (module[1],)
+    return Place(layers, "transpose(" in path, shape, user_stack(op.location), reads)
 
 
-def first_place(readers: Sequence[Op]) -> Place:
-    """The place of the first of the ops that is in a layer; of the first, if none is."""
-    places = [place_of(op) for op in readers]
+def is_member(argument: str) -> bool:
+    """Whether an argument is a member of a module, as "model.layers[0].weight" is."""
+    return _MEMBER.fullmatch(argument) is not None
+
+
+def first_place(readers: Sequence[Op], argument: str) -> Place:
+    """The place of the first of an argument's readers that is in a layer; of the first, if none is."""
+    places = [place_of(op, argument) for op in readers]
     return next((place for place in places if place.layers), places[0] if places else NOWHERE)
 
 

@@ -310,6 +310,15 @@ def test_unknown_commands_and_options_are_exit_code_2(run):
         (("estiamte", "x"), "no COMMAND estiamte. Did you mean estimate?"),
         (("cache", "lst"), "no ACTION lst. Did you mean list?"),
         (("estimate", "x", "--taget", "bow"), "--taget: did you mean --target?"),
+        (("estimate", "x", "--chip", "bow"), "unknown arguments: --chip bow. --chip: did you mean --target?\n"),
+        (("estimate", "--chip=bow", "x"), "--chip=bow: did you mean --target?"),
+        (("report", "x", "--devices", "4"), "--devices: did you mean --num-ipus?"),
+        (("estimate", "x", "--zzz"), "--zzz: no option of jax-ipu estimate"),
+        (("run", "--chip", "bow", "x"), "--chip: did you mean --target?"),
+        (("compare", "--chip", "bow", "x"), "--chip: did you mean --target?"),
+        (("popc", "--chip", "ipu2", "x"), "--chip: did you mean --target?"),
+        (("info", "--chip", "bow"), "--chip: no option of jax-ipu info"),
+        (("monitor", "--chip", "bow"), "--chip: no option of jax-ipu monitor"),
         (("largest-batch", "x", "--multiple=3"), "--multiple-of"),
         (("estimate", "x", "--batch", "many"), "'many' is no whole number of at least 1"),
         (("estimate", "x", "--top", "-1"), "'-1' is no whole number of at least 0"),
@@ -323,6 +332,22 @@ def test_misspelt_commands_and_options(run, arguments, message):
         assert code == 2 and "x is no file" in error
         return
     assert (code, text) == (2, "") and message in error and "--help" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("estimate", "FILE:sine", "--arg", "f32[8]"),
+        ("report", "FILE:sine", "--arg", "f32[8]"),
+        ("largest-batch", "FILE:sine", "--arg", "f32[b]"),
+        ("compare", "FILE:sine", "--arg", "f32[8]"),
+        ("run", "FILE"),
+    ],
+)
+def test_misspelt_chips(run, arguments):
+    command, *others = (one.replace("FILE", str(MODULE)) for one in arguments)
+    code, text, error = run(command, "--target", "boww", *others)
+    assert (code, text) == (2, "") and "ipu1, ipu2, ipu21, bow" in error and "Did you mean bow?" in error
 
 
 def test_functions_of_a_file_are_listed_without_running_it():

@@ -514,6 +514,23 @@ def test_insights(made):
         assert found["sinks"]["operations"][0] == most["id"] and most["kind"] in found["sinks"]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("size", "severity"),
+    [(700, "info"), (1024, "info"), (1536, "advice"), (2048, "advice")],
+    ids=["64 % full", "84 % full", "90 % full", "does not fit"],
+)
+def test_exchange_buffers_are_advice_where_memory_is_full(size, severity):
+    x = jax.ShapeDtypeStruct((size, size), jnp.float32)
+    report = jax_ipu.report(lambda x: x @ x, x, target="ipu2:64")
+    (one,) = [one for one in report.insights if one["id"] == "exchange buffers"]
+    assert one["severity"] == severity and (one["action"] is None) == (severity == "info")
+    if severity == "advice":
+        data = report.as_dict()
+        peak = data["memory"]["peak_step"]
+        held = [data["variables"][i] for i in one["variables"]]
+        assert all(v["first_step"] <= peak <= v["last_step"] for v in held)
+
+
 def test_alternatives_that_were_not_tried(made):
     name, report, _ = made
     found = [one for one in report.insights if one["id"] == "alternatives"]

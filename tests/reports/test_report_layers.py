@@ -107,7 +107,7 @@ def test_calls_from_several_lines_are_told_apart():
     assert [f"from test_report_layers.py:{line + i}" in title for i, title in enumerate(titles[:3], 1)] == [True] * 3
 
 
-def test_modules_without_scopes_are_told_apart_by_their_weights():
+def test_modules_of_one_class_are_told_apart_by_their_weights():
     nn = pytest.importorskip("equinox.nn")
     keys = jax.random.split(jax.random.key(0), 3)
     layers = [nn.Linear(16, 16, key=key) for key in keys]
@@ -119,7 +119,39 @@ def test_modules_without_scopes_are_told_apart_by_their_weights():
 
     data = jax_ipu.report(network, layers, shape(8, 16), target=TARGET).as_dict()
     titles = [row["title"] for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
-    assert [title.partition(" of ")[2] for title in titles] == [f"layers[{i}].weight" for i in range(3)]
+    assert [title.partition(" in ")[2] for title in titles] == [f"layers[{i}]" for i in range(3)]
+
+
+def test_instances_of_an_equinox_class_are_layers():
+    equinox = pytest.importorskip("equinox")
+
+    class Block(equinox.Module):
+        linear: equinox.nn.Linear
+
+        def __call__(self, x):
+            return jnp.tanh(jax.vmap(self.linear)(x))
+
+    class Net(equinox.Module):
+        first: Block
+        second: Block
+
+        def __call__(self, x):
+            return self.second(self.first(x))
+
+    keys = jax.random.split(jax.random.key(0))
+    net = Net(*(Block(equinox.nn.Linear(16, 16, key=key)) for key in keys))
+    # The batch comes first: it does not hide the weights.
+    data = jax_ipu.report(lambda x, net: net(x), shape(8, 16), net, target=TARGET).as_dict()
+    nodes = data["layers"]
+    instances = {node["name"]: node for node in nodes if node["name"].startswith("net.")}
+    assert set(instances) == {"net.first.linear", "net.second.linear"}
+    for name, node in instances.items():
+        assert nodes[node["parent"]]["name"] == "eqx.nn.Linear"
+        products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+        [product] = [row for row in products if row["layer"] == node["id"]]
+        assert node["cycles"] >= product["cycles"]
+        held = {v["argument"] for v in data["variables"] if v["layer"] == node["id"] and v["argument"]}
+        assert f"{name}.weight" in held
 
 
 @pytest.mark.parametrize(
