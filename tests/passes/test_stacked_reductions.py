@@ -1,4 +1,4 @@
-"""Reductions over what has just been stacked are elementwise operations: which remain, and values."""
+"""Reductions over what is stacked or repeated are elementwise operations: which remain, and values."""
 
 import jax
 import jax.numpy as jnp
@@ -41,10 +41,28 @@ PROGRAMS = {
     "all": (lambda *v: jnp.stack([x > 0 for x in v]).all(0), (A, B, C), 0),
     "largest and its place": (lambda *v: (jnp.stack(v, 1).max(1), jnp.stack(v, 1).argmax(1)), (A, B, C), 0),
     "in a loop": (lambda x, *v: lax.fori_loop(0, 3, lambda i, s: jnp.stack([s, *v]).min(0) + i, x), (X, Y, Z), 0),
-    "read by more than reductions": (_spread, (X, Y, Z), 2),
+    "and its squares": (_spread, (X, Y, Z), 0),
     "also returned": (lambda *v: (jnp.stack(v), jnp.stack(v).sum(0)), (X, Y, Z), 2),
     "over two dimensions": (lambda *v: jnp.stack(v).sum((0, 1)), (X, Y, Z), 2),
     "of f16": (lambda *v: jnp.stack([x.astype("float16") for x in v]).max(0), (X, Y, Z), 0),
+    "members": (lambda v: jnp.isin(v, jnp.array([3, -4, 0, 7])), (NUMBERS[2],), 0),
+    "members that are arguments": (lambda v, m: jnp.isin(v, m), (NUMBERS[2], NUMBERS[0][:4]), 0),
+    "members of few": (lambda v, m: (v[:3, None] == m).any(1), (NUMBERS[2], NUMBERS[0][:4]), 1),
+    "bell curves": (lambda x: jnp.exp(-((x[..., None] - jnp.arange(4.0)) ** 2)).sum(-1), (X,), 0),
+    "rows and bell curves": (lambda x, c: (jnp.sin(x[:, None, :] - c[:, None]) * x[:, None]).sum(1), (X, A[:4]), 0),
+    "read twice": (lambda x, c: (lambda d: d * jnp.exp(d) + d)(x - c[:, None]).max(0), (A, X[0]), 0),
+    "nearest centre": (lambda x, c: jnp.abs(x[:, None] - c).argmin(1), (Y[:, 0], X[0]), 0),
+    "bits": (lambda x: ((x[:, None] >> jnp.arange(5)) & 1).sum(1), (NUMBERS[0],), 0),
+    "polynomial": (lambda x, c: (x[:, None] ** jnp.arange(3) * c).sum(1), (Y[:, 0], X[0]), 0),
+    "repeated and returned": (lambda x, c: (lambda d: (d, d.sum(1)))(x[:, None] - c), (Y[:, 0], X[0]), 1),
+    "repeated and large": (lambda x, c: (x[:, None] - c).max(1), (X[:, 0], Y), 1),
+    "of f16, repeated": (lambda x: (x[:, None] - jnp.arange(3)).astype("float16").max(1), (Y[:, 0],), 0),
+    "sum of f16": (lambda x: (x[:, None] - jnp.arange(3)).astype("float16").sum(1), (Y[:, 0],), 0),
+    "repeated in a loop": (
+        lambda x: lax.fori_loop(0, 3, lambda i, s: (s[:, None] * jnp.array([1, i])).min(1), x),
+        (A,),
+        1,
+    ),
     "many": (lambda x: jnp.stack([x * i for i in range(70)]).sum(0), (X,), 2),
 }
 

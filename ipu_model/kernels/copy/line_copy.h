@@ -21,6 +21,11 @@ struct LineCopies {
   void (*woven)(const void* from, std::int64_t stride, std::int64_t lines, void* to, std::int64_t n);
   // to[i] = from[i * step] for i < n, step > 0.
   void (*picked)(const void* from, std::int64_t step, void* to, std::int64_t n);
+  // The most elements of a tile, and the first place that is too far away.
+  static constexpr std::int64_t kLargestTile = 64, kTileReach = 16;
+  // to[i * count + j] = from[i * step + place[j]] for i < n and j < count <= kLargestTile.
+  void (*tiled)(const void* from, std::int64_t step, const std::uint8_t* place, std::int64_t count, void* to,
+                std::int64_t n);
 };
 
 // Copies n runs of `bytes` <= kLongestRun bytes that are `step` bytes apart to consecutive memory.

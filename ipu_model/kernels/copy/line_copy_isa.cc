@@ -90,9 +90,6 @@ void Picked(const void* from, std::int64_t step, void* to, std::int64_t n) {
   }
 }
 
-template <typename T>
-constexpr LineCopies kCopies = {Reversed<T>, Repeated<T>, Woven<T>, Picked<T>};
-
 template <std::int64_t kBytes>
 void FixedRuns(const char* from, std::int64_t step, char* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kBytes, from + i * step, kBytes);
@@ -165,6 +162,37 @@ bool CopyWindows(const char* from, std::int64_t step, std::int64_t bytes, char* 
   one_by_one(from + i * step, step, to + i * bytes, n - i);
   return true;
 }
+
+template <typename T>
+void Tiled(const void* from, std::int64_t step, const std::uint8_t* place, std::int64_t count, void* to,
+           std::int64_t n) {
+  const T* s = static_cast<const T*>(from);
+  T* d = static_cast<T*>(to);
+  std::int64_t i = 0;
+  if constexpr (sizeof(T) == WordWindow::kLane) {
+    // A tile that is read from one vector. Windows may reach over a tile, but not over the ends of all tiles.
+    constexpr std::int64_t kN = WordWindow::kSize / WordWindow::kLane;
+    const std::int64_t reach = *std::max_element(place, place + count) + 1;
+    if (reach <= kN && step > 0) {
+      std::uint8_t lanes[LineCopies::kLargestTile + 16] = {};
+      std::copy_n(place, count, lanes);
+      const std::int64_t end = (count + kN - 1) / kN * kN, read = (n - 1) * step + reach - kN;
+      const WordWindow first(lanes);
+      for (; i * step <= read && i * count + end <= n * count; ++i) {
+        const char* const tile = reinterpret_cast<const char*>(s + i * step);
+        first.Copy(tile, reinterpret_cast<char*>(d + i * count));
+        for (std::int64_t v = kN; v < end; v += kN)
+          WordWindow(lanes + v).Copy(tile, reinterpret_cast<char*>(d + i * count + v));
+      }
+    }
+  }
+  for (; i < n; ++i) {
+    for (std::int64_t j = 0; j < count; ++j) d[i * count + j] = s[i * step + place[j]];
+  }
+}
+
+template <typename T>
+constexpr LineCopies kCopies = {Reversed<T>, Repeated<T>, Woven<T>, Picked<T>, Tiled<T>};
 
 }  // namespace
 

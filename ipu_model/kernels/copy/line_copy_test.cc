@@ -64,6 +64,32 @@ TEST(ElementsAreRepeated) {
   });
 }
 
+TEST(TilesOfNearElements) {
+  ForAll([](const LineCopies& copies, std::int64_t size) {
+    for (const std::int64_t n : {1, 2, 7, 50}) {
+      for (const std::int64_t step : {0, 1, 3, 9}) {
+        for (const std::int64_t count : {1, 4, 9, 16, 25, 64}) {
+          for (const std::int64_t reach : {std::int64_t{1}, std::int64_t{3}, LineCopies::kTileReach}) {
+            std::vector<std::uint8_t> place(static_cast<std::size_t>(count));
+            for (std::size_t j = 0; j < place.size(); ++j)
+              place[j] = static_cast<std::uint8_t>(j * 7 % static_cast<std::size_t>(reach));
+            const std::int64_t last = *std::max_element(place.begin(), place.end());
+            const std::vector<unsigned char> from = Numbers(((n - 1) * step + last + 1) * size);
+            std::vector<unsigned char> to(static_cast<std::size_t>(n * count * size)), expected;
+            for (std::int64_t i = 0; i < n * count; ++i) {
+              const std::int64_t at = i / count * step + place[static_cast<std::size_t>(i % count)];
+              const auto element = from.begin() + at * size;
+              expected.insert(expected.end(), element, element + size);
+            }
+            copies.tiled(from.data(), step, place.data(), count, to.data(), n);
+            CHECK(to == expected);
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(RunsOfAnyLengthAndDistance) {
   for (const bool wide : {false, true}) {
     if (wide && !HasAvx512()) continue;

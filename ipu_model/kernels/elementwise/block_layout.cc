@@ -120,6 +120,111 @@ void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t co
   }
 }
 
+// The index in the first `dims` dimensions of a row, or of a group of rows.
+void RowIndex(const BlockLayout& layout, std::int64_t row, int dims, std::int64_t* index) {
+  for (int d = dims - 1; d >= 0; --d) {
+    index[d] = row % layout.extents[d];
+    row /= layout.extents[d];
+  }
+}
+
+// Increments the index in the first `dims` dimensions like a mixed-radix counter; returns how far memory
+// moves.
+std::int64_t Advance(const BlockLayout& layout, const Walk& walk, int dims, std::int64_t* index) {
+  std::int64_t moved = 0;
+  for (int d = dims - 1; d >= 0; --d) {
+    moved += walk.strides[d];
+    if (++index[d] < layout.extents[d]) break;
+    moved -= walk.strides[d] * layout.extents[d];
+    index[d] = 0;
+  }
+  return moved;
+}
+
+// Copies the first `length` elements of rows, from row `first` on. Rows along the next dimension are copied
+// together.
+template <typename T, bool kGather>
+void CopyShortRows(const BlockLayout& layout, const Walk& walk, std::int64_t first, std::int64_t count,
+                   std::int64_t length, T* dense) {
+  const int inner = layout.rank - 1, next = inner - 1;
+  unsigned char* memory = RowAddress(layout, walk, first);
+  std::int64_t index[kMaxRank];
+  RowIndex(layout, first, inner, index);
+  for (std::int64_t r = 0; r < count;) {
+    const std::int64_t rows = std::min(layout.extents[next] - index[next], count - r);
+    CopyRows<T, kGather>(memory, walk.strides[next], walk.strides[inner], rows, length, dense + r * length);
+    r += rows;
+    memory -= walk.strides[next] * index[next];
+    index[next] = 0;
+    memory += Advance(layout, walk, next, index);
+  }
+}
+
+// The inner dimensions, from `dim` on, of which every element is near the first.
+struct NearTile {
+  int dim = 0;  // 0: there is none
+  std::int64_t rows = 1, count = 0;
+  std::uint8_t place[LineCopies::kLargestTile];
+};
+
+NearTile FindTile(const BlockLayout& layout, const Walk& walk) {
+  NearTile tile;
+  const int inner = layout.rank - 1;
+  std::int64_t count = 1, reach = 0;
+  for (int d = inner; d > 0; --d) {
+    const std::int64_t extent = layout.extents[d], stride = walk.strides[d];
+    reach += (extent - 1) * stride / walk.size;
+    if (stride < 0 || stride % walk.size != 0 || count * extent > LineCopies::kLargestTile ||
+        reach >= LineCopies::kTileReach)
+      break;
+    count *= extent;
+    if (d == inner) continue;
+    tile.dim = d;
+    tile.rows *= extent;
+    tile.count = count;
+  }
+  for (std::int64_t j = 0; j < tile.count; ++j) {
+    std::int64_t rest = j, place = 0;
+    for (int d = inner; d >= tile.dim; --d) {
+      place += rest % layout.extents[d] * walk.strides[d] / walk.size;
+      rest /= layout.extents[d];
+    }
+    tile.place[j] = static_cast<std::uint8_t>(place);
+  }
+  return tile;
+}
+
+// Copies a block of short rows to `dense`. Where several of them are a small tile, whole tiles are copied at
+// a time.
+template <typename T>
+void GatherShortRows(const BlockLayout& layout, const Walk& walk, const Block& block, T* dense) {
+  const std::int64_t length = block.length;
+  const NearTile tile = FindTile(layout, walk);
+  const bool whole = length == layout.row_length && tile.dim > 0;
+  const std::int64_t before = !whole ? block.rows : (tile.rows - block.row % tile.rows) % tile.rows;
+  if (before + 2 * tile.rows > block.rows)
+    return CopyShortRows<T, true>(layout, walk, block.row, block.rows, block.length, dense);
+  const std::int64_t tiles = (block.rows - before) / tile.rows, first = block.row + before;
+  const int outer = tile.dim - 1;
+  CopyShortRows<T, true>(layout, walk, block.row, before, length, dense);
+  dense += before * length;
+  const auto copy = FindLineCopies(sizeof(T)).tiled;
+  unsigned char* memory = RowAddress(layout, walk, first);
+  std::int64_t index[kMaxRank];
+  RowIndex(layout, first / tile.rows, tile.dim, index);
+  for (std::int64_t t = 0; t < tiles;) {
+    const std::int64_t count = std::min(layout.extents[outer] - index[outer], tiles - t);
+    copy(memory, walk.strides[outer] / walk.size, tile.place, tile.count, dense, count);
+    t += count;
+    dense += count * tile.count;
+    memory -= walk.strides[outer] * index[outer];
+    index[outer] = 0;
+    memory += Advance(layout, walk, outer, index);
+  }
+  const std::int64_t done = before + tiles * tile.rows;
+  CopyShortRows<T, true>(layout, walk, block.row + done, block.rows - done, length, dense);
+}
+
 template <typename T, bool kGather>
 void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, T* dense) {
   const int inner = layout.rank - 1;
@@ -135,26 +240,10 @@ void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, 
     return;
   }
   if (inner == 0) return CopyRow<T, kGather>(memory, stride, block.length, dense);
-  // Rows along the next dimension together; increment the index of the others like a mixed-radix counter.
-  std::int64_t index[kMaxRank] = {};
-  std::int64_t rest = block.row;
-  for (int d = inner - 1; d >= 0; --d) {
-    index[d] = rest % layout.extents[d];
-    rest /= layout.extents[d];
-  }
-  const int next = inner - 1;
-  for (std::int64_t r = 0; r < block.rows;) {
-    const std::int64_t rows = std::min(layout.extents[next] - index[next], block.rows - r);
-    CopyRows<T, kGather>(memory, walk.strides[next], stride, rows, block.length, dense + r * block.length);
-    r += rows;
-    memory -= walk.strides[next] * index[next];
-    index[next] = 0;
-    for (int d = next - 1; d >= 0; --d) {
-      memory += walk.strides[d];
-      if (++index[d] < layout.extents[d]) break;
-      memory -= walk.strides[d] * layout.extents[d];
-      index[d] = 0;
-    }
+  if constexpr (kGather) {
+    GatherShortRows<T>(layout, walk, block, dense);
+  } else {
+    CopyShortRows<T, false>(layout, walk, block.row, block.rows, block.length, dense);
   }
 }
 

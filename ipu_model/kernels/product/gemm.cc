@@ -11,6 +11,7 @@
 #include "kernels/product/gemm_convert.h"
 #include "kernels/product/gemm_problem.h"
 #include "kernels/product/small_tiles.h"
+#include "kernels/product/thin.h"
 #include "kernels/vector/convert.h"
 
 namespace ipu_model {
@@ -119,6 +120,16 @@ bool RunSmall(HostContext& context, const GemmProblem& p) {
   return true;
 }
 
+// Products that are thin along all but one dimension of the result, or tiny and many.
+bool RunThin(HostContext& context, GemmProblem p) {
+  if (HasAvx512() ? avx512::RunTiny(context, p) : avx2::RunTiny(context, p)) return true;
+  if (p.n < p.m) Swap(p);
+  // A dimension of extent 1 may have any stride.
+  if (p.k == 1) p.b.row = p.b.column == 1 ? p.n : 1;
+  if (p.m == 1) p.c.row = p.c.column == 1 ? p.n : 1;
+  return HasAvx512() ? avx512::RunThin(context, p) : avx2::RunThin(context, p);
+}
+
 void RunBlocked(HostContext& context, GemmProblem p) {
   // A dimension of extent 1 may have any stride, so set it to the stride that the kernel expects.
   if (p.k == 1) {
@@ -157,8 +168,10 @@ void RunReal(HostContext& context, GemmProblem p) {
   }
   const GemmMatrix written = p.c;
   FoldGroups(p);
-  if (BetterSwapped(p)) Swap(p);
-  if (!RunSmall(context, p)) RunBlocked(context, p);
+  if (!RunThin(context, p)) {
+    if (BetterSwapped(p)) Swap(p);
+    if (!RunSmall(context, p)) RunBlocked(context, p);
+  }
   if (sums != nullptr) StoreMatrices(context, written, result, const_cast<void*>(result.data), groups, m, n);
 }
 

@@ -281,6 +281,26 @@ TEST(EveryPathF32) {
   }
 }
 
+// Products that are thin along all but one dimension, and many tiny ones.
+TEST(ThinAndTiny) {
+  std::uniform_int_distribution<std::int64_t> size(1, 5);
+  std::uniform_int_distribution<std::size_t> layout(0, kLayouts.size() - 1);
+  const auto any = [&] { return kLayouts[layout(Random())]; };
+  for (const std::int64_t length : {63, 64, 79, 500, 9000}) {
+    for (int i = 0; i < 60; ++i) {
+      const std::int64_t m = size(Random()), k = size(Random()), n = size(Random());
+      for (const Case& x :
+           {Case{2, m, k, length, any(), any(), any()}, Case{1, length, k, n, any(), any(), any()},
+            Case{length, m, k, n, any(), any(), any()},
+            Case{1, length, k, n, Layout::kRowMajor, any(), Layout::kRowMajor},
+            Case{1, m, k, length, any(), Layout::kTransposed, Layout::kTransposed}}) {
+        CheckExact(x, DType::kF32, DType::kF32, DType::kF32, -4, 4);
+        CheckExact(x, DType::kF64, DType::kF64, DType::kF64, -4, 4);
+      }
+    }
+  }
+}
+
 TEST(BroadcastGroups) {
   // All groups share B (folded into one product) or share A (which cannot be folded).
   for (const bool share_b : {true, false}) {

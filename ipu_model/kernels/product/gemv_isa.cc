@@ -4,6 +4,7 @@
 
 #include "kernels/product/gemv.h"
 #include "kernels/product/gemv_operands.h"
+#include "kernels/vector/register_transpose.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -76,13 +77,23 @@ struct FewRows {
     }
   }
 
-  static T SumLanes(const Vector& v) {
-    alignas(kVectorBytes) T lanes[kLanes<T>];
-    *reinterpret_cast<Memory*>(lanes) = v;
-    for (int width = kLanes<T> / 2; width > 0; width /= 2) {
-      for (int j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+  // The sums of the lanes of kN vectors, a power of two, in the first kN lanes.
+  template <int kN>
+  [[gnu::always_inline]] static Vector SumLanes(const Vector (&v)[kN]) {
+    Vector sums[kN];
+    std::copy(v, v + kN, sums);
+#pragma GCC unroll 4
+    for (int n = kN; n > 1; n /= 2) {
+#pragma GCC unroll 4
+      for (int j = 0; j < n / 2; ++j) sums[j] = AddPairs(sums[2 * j], sums[2 * j + 1]);
     }
-    return lanes[0];
+#pragma GCC unroll 4
+    for (int lanes = kLanes<T> / kN; lanes > 1; lanes /= 2) sums[0] = AddPairs(sums[0], sums[0]);
+    return sums[0];
+  }
+  // The sums of neighbours in a, then those in b.
+  [[gnu::always_inline]] static Vector AddPairs(Vector a, Vector b) {
+    return EverySecond<T>::Of(a, b, 0) + EverySecond<T>::Of(a, b, 1);
   }
 
   // to[r, j] = sum over [k_begin, k_end) of x[r, k] * b[k, column + j] for j < kN.
@@ -117,12 +128,15 @@ struct FewRows {
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kM; ++r) {
+      Vector lanes[kN];
 #pragma GCC unroll 4
       for (int j = 0; j < kN; ++j) {
-        Vector sum = sums[r][j][0];
-        if constexpr (kChains == 2) sum += sums[r][j][1];
-        to[r * to_row + j] = SumLanes(sum);
+        lanes[j] = sums[r][j][0];
+        if constexpr (kChains == 2) lanes[j] += sums[r][j][1];
       }
+      const Vector found = SumLanes(lanes);
+#pragma GCC unroll 4
+      for (int j = 0; j < kN; ++j) to[r * to_row + j] = found[j];
     }
   }
 

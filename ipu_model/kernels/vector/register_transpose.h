@@ -31,6 +31,20 @@ struct Interleave {
   }
 };
 
+// The even (`odd` = 0) or odd elements of a, then those of b.
+template <typename T>
+struct EverySecond {
+  using Vector = typename VectorTypes<T>::Register;
+  [[gnu::always_inline]] static Vector Of(Vector a, Vector b, int odd) {
+    using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+    typedef Index IndexVector __attribute__((vector_size(kVectorBytes)));
+    IndexVector order;
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes<T>; ++i) order[i] = static_cast<Index>(2 * i + odd);
+    return Shuffle(a, b, order);
+  }
+};
+
 // Shuffles within 16-byte lanes, and of whole lanes. They take half the time of shuffles that select any
 // element of two registers.
 template <typename T>

@@ -1,14 +1,17 @@
-"""Reductions over what has just been stacked (`jnp.stack([a, b, c]).max(0)`, `jnp.select`) become elementwise ops.
+"""Reductions over a short dimension along which nothing large is stored become elementwise ops.
 
-The body is applied to one operand of the concatenation after another, so that nothing is concatenated.
+Such are reductions over what has just been stacked (`jnp.stack([a, b, c]).max(0)`, `jnp.select`), and over elementwise
+ops of values that are repeated along the dimension with a few numbers that are not (`jnp.isin(x, members)`,
+`jnp.exp(-(x[:, None] - centres) ** 2).sum(1)`). The body is applied to one index of the dimension after another, so
+that what is reduced never exists as a whole.
 """
 
 from __future__ import annotations
 
-from jax_ipu.compiler.expression import identity_of, single_op, splat_of
+from jax_ipu.compiler.expression import identity_of, is_elementwise, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import FLOAT, SIZE, Shape, pack_scalar
+from jax_ipu.compiler.types import FLOAT, SIZE, Literal, Shape, num_elements, pack_scalar
 
 # The most elementwise ops that a reduction becomes.
 _MAX_OPS = 64
@@ -28,15 +31,16 @@ def _reduce(op: Op, rewriter: Rewriter) -> list[Value] | None:
         return None
     (dim,) = op.attrs["dimensions"]
     size = operands[0].shape[dim]
-    if size * (len(body.ops) - 1) > _MAX_OPS or not any(_is_stack(value, dim) for value in operands):
+    if size * (len(body.ops) - 1) > _MAX_OPS:
         return None
     name = single_op(body) if count == 1 else None
     if name not in _CHOICES and any(r.dtype in FLOAT and SIZE[r.dtype] < 4 for r in op.results):
         return None
-    if not all(_has_parts(value, dim) for value in operands):
+    made = _made_of_parts(operands, dim)
+    if made is None or size * (len(made) + len(body.ops) - 1) > _MAX_OPS:
         return None
     shape = op.results[0].shape
-    parts = [[_part(value, dim, i, shape, rewriter) for value in operands] for i in range(size)]
+    parts = [_parts(operands, dim, i, shape, rewriter) for i in range(size)]
     literal, identity = splat_of(inits[0]), None if name is None else identity_of(name, inits[0].dtype)
     if literal is not None and identity is not None and literal.data == pack_scalar(literal.dtype, identity):
         results = parts.pop(0)
@@ -47,14 +51,50 @@ def _reduce(op: Op, rewriter: Rewriter) -> list[Value] | None:
     return results
 
 
-def _is_stack(value: Value, dim: int) -> bool:
-    """Whether the value is made of parts of one index of the dimension each, only to be reduced over it."""
-    op = value.op
-    if op is None or op.name != "concatenate" or op.attrs["dimension"] != dim:
-        return False
-    if any(part.shape[dim] != 1 for part in op.operands):
-        return False
-    return all(user.name == "reduce" and tuple(user.attrs["dimensions"]) == (dim,) for user in value.users)
+def _made_of_parts(operands: list[Value], dim: int) -> list[Op] | None:
+    """The elementwise ops that make the operands of a reduction from what has parts along the dimension.
+
+    Returns:
+        None if a value has no parts, is read by others than reductions, or if nothing smaller than an operand is
+        stacked or repeated.
+    """
+    found: set[Op] = set()
+    elementwise: list[Op] = []
+    saves = False
+    stack = list(operands)
+    while stack:
+        value = stack.pop()
+        if value.op in found or splat_of(value) is not None or _is_index(value, dim):
+            continue
+        op = value.op
+        if op is None:
+            return None
+        if op.name == "broadcast_in_dim":
+            source = _source_dim(op, dim)
+            if source is not None and num_elements(op.operands[0].shape) > value.shape[dim]:
+                return None
+            saves = saves or (source is None and num_elements(op.operands[0].shape) >= value.shape[dim])
+            continue
+        found.add(op)
+        if _is_stack(op, dim):
+            saves = True
+        elif is_elementwise(op):
+            elementwise.append(op)
+            stack.extend(op.operands)
+        else:
+            return None
+    only = all(user in found or _reduces(user, dim) for op in found for user in op.results[0].users)
+    return elementwise if saves and only else None
+
+
+def _reduces(op: Op, dim: int) -> bool:
+    return op.name == "reduce" and tuple(op.attrs["dimensions"]) == (dim,)
+
+
+def _is_stack(op: Op, dim: int) -> bool:
+    """Whether the op puts parts of one index of the dimension each together."""
+    stacks = op.name == "concatenate" and op.attrs["dimension"] == dim
+    return stacks and all(part.shape[dim] == 1 for part in op.operands)
 
 
 def _is_index(value: Value, dim: int) -> bool:
@@ -66,19 +106,58 @@ def _is_index(value: Value, dim: int) -> bool:
     return op is not None and op.name == "iota" and op.attrs["iota_dimension"] == dim
 
 
-def _has_parts(value: Value, dim: int) -> bool:
-    return splat_of(value) is not None or _is_index(value, dim) or _is_stack(value, dim)
+def _source_dim(op: Op, dim: int) -> int | None:
+    """The dimension of a broadcast's operand that is dimension `dim` of the result; None if that repeats elements."""
+    dims: Shape = op.attrs["broadcast_dimensions"]
+    if dim not in dims or op.operands[0].shape[dims.index(dim)] == 1:
+        return None
+    return dims.index(dim)
 
 
-def _part(value: Value, dim: int, index: int, shape: Shape, rewriter: Rewriter) -> Value:
-    """The value at an index of the dimension."""
+def _parts(operands: list[Value], dim: int, index: int, shape: Shape, rewriter: Rewriter) -> list[Value]:
+    """The operands at an index of the dimension."""
+    known: dict[Value, Value] = {}
+    stack = list(operands)
+    while stack:
+        value = stack[-1]
+        op = value.op
+        if value not in known and op is not None and op.operands and is_elementwise(op) and not _is_index(value, dim):
+            missing = [operand for operand in op.operands if operand not in known]
+            if missing:
+                stack.extend(missing)
+                continue
+            given = [known[operand] for operand in op.operands]
+            known[value] = rewriter.emit(op.name, given, shape, value.dtype, dict(op.attrs))
+        elif value not in known:
+            known[value] = _leaf(value, dim, index, shape, rewriter)
+        stack.pop()
+    return [known[value] for value in operands]
+
+
+def _leaf(value: Value, dim: int, index: int, shape: Shape, rewriter: Rewriter) -> Value:
     literal = splat_of(value)
     if literal is not None:
         return rewriter.constant(literal.reshaped(shape))
     if _is_index(value, dim):
         return rewriter.full(shape, value.dtype, index)
-    assert value.op is not None
-    return rewriter.reshape(value.op.operands[index], shape)
+    op = value.op
+    assert op is not None
+    if op.name == "concatenate":
+        return rewriter.reshape(op.operands[index], shape)
+    operand = op.operands[0]
+    source = _source_dim(op, dim)
+    if source is None:
+        # What is repeated along the dimension is repeated along the others alone.
+        kept = [(n, d) for n, d in zip(operand.shape, op.attrs["broadcast_dimensions"], strict=True) if d != dim]
+        dims = tuple(d - (d > dim) for _, d in kept)
+        return rewriter.broadcast(rewriter.reshape(operand, tuple(n for n, _ in kept)), shape, dims)
+    constant = operand.op.attrs["value"] if operand.op is not None and operand.op.name == "constant" else None
+    if constant is not None:
+        element = constant.numpy().reshape(-1)[index]
+        return rewriter.constant(Literal.from_numpy(value.dtype, element).reshaped(shape))
+    begins = tuple(index if d == source else 0 for d in range(len(operand.shape)))
+    element = rewriter.slice(operand, begins, tuple(b + 1 for b in begins))
+    return rewriter.spread(rewriter.reshape(element, ()), shape)
 
 
 RULES: dict[str, Rule] = {"reduce": _reduce}
