@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jax_ipu.compiler.expression import single_op
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.types import COMPLEX, FLOAT, Literal, numpy_dtype
@@ -9,6 +11,8 @@ from jax_ipu.compiler.types import COMPLEX, FLOAT, Literal, numpy_dtype
 _WIDE, _HALF = "f32", "f16"
 # Ops that have one form for a type; complex numbers have no half.
 _OF_ONE_TYPE = frozenset(("bitcast_convert", "fft", "rng", "rng_bit_generator", "partition_id"))
+# Those that make floats of none: random numbers. JAX makes them in f32 whatever the type of the program.
+_SOURCES = frozenset(("bitcast_convert", "rng", "rng_bit_generator"))
 
 
 class NoHalf(Exception):
@@ -23,23 +27,52 @@ def has_wide(module: Module) -> bool:
 def halve(module: Module) -> None:
     """Makes every float32 of a program without calls float16, in place.
 
-    Sums stay in float32, as JAX sums arrays of float16.
+    Sums stay in float32, as JAX sums arrays of float16, and so do random numbers and what is computed of them alone.
 
     Raises:
         NoHalf: the program has a custom call with a float32.
     """
-    _halve_block(module.main.block)
+    _halve_block(module.main.block, _Made(set(), set()))
 
 
-def _halve_block(block: Block) -> None:
+class _Made(NamedTuple):
+    """Values that are made of constants alone, and of random numbers and constants alone. The latter stay wide."""
+
+    constant: set[Value]
+    random: set[Value]
+
+    def add(self, op: Op) -> bool:
+        """Adds the results of an op; whether they are random floats."""
+        if op.regions or op.name == "return":
+            return False
+        floats = [v for v in op.operands if v.dtype in FLOAT]
+        if op.name in _SOURCES and not floats:
+            self.random.update(result for result in op.results if result.dtype == _WIDE)
+            return True
+        if all(v in self.constant for v in op.operands):
+            self.constant.update(op.results)
+            return False
+        if not any(v in self.random for v in floats) or not all(v in self.constant or v in self.random for v in floats):
+            return False
+        self.random.update(result for result in op.results if result.dtype == _WIDE)
+        return True
+
+
+def _halve_block(block: Block, made: _Made) -> None:
     for value in block.args:
         _halve_value(value)
     ops: list[Op] = []
     for op in block.ops:
         if op.name == "custom_call" and _has_wide(op):
             raise NoHalf
-        if not _stays_wide(op):
-            _halve_op(op)
+        stays_random = made.add(op)
+        if not _stays_wide(op) and not stays_random:
+            for operand in dict.fromkeys(op.operands):
+                if operand in made.random:
+                    half = Op("convert", [operand], [(operand.shape, _HALF)], None, (), op.location)
+                    ops.append(half)
+                    _replace_in(op, operand, half.result)
+            _halve_op(op, made)
             ops.append(op)
             continue
         for operand in dict.fromkeys(op.operands):
@@ -48,6 +81,8 @@ def _halve_block(block: Block) -> None:
                 ops.append(wide)
                 _replace_in(op, operand, wide.result)
         ops.append(op)
+        if stays_random:
+            continue
         for result in op.results:
             if result.dtype == _WIDE:
                 half = Op("convert", [], [(result.shape, _HALF)], None, (), op.location)
@@ -57,7 +92,7 @@ def _halve_block(block: Block) -> None:
     block.ops = ops
 
 
-def _halve_op(op: Op) -> None:
+def _halve_op(op: Op, made: _Made) -> None:
     if op.name == "constant" and op.result.dtype == _WIDE:
         literal: Literal = op.attrs["value"]
         data = literal.data
@@ -65,7 +100,7 @@ def _halve_op(op: Op) -> None:
     for result in op.results:
         _halve_value(result)
     for region in op.regions:
-        _halve_block(region)
+        _halve_block(region, made)
 
 
 def _as_half(data: bytes | memoryview) -> bytes:
