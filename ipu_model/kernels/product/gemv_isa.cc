@@ -77,19 +77,22 @@ struct FewRows {
     }
   }
 
-  // The sums of the lanes of kN vectors, a power of two, in the first kN lanes.
+  // The sums of the lanes of one or four vectors, in the first lanes.
   template <int kN>
   [[gnu::always_inline]] static Vector SumLanes(const Vector (&v)[kN]) {
-    Vector sums[kN];
-    std::copy(v, v + kN, sums);
-#pragma GCC unroll 4
-    for (int n = kN; n > 1; n /= 2) {
-#pragma GCC unroll 4
-      for (int j = 0; j < n / 2; ++j) sums[j] = AddPairs(sums[2 * j], sums[2 * j + 1]);
+    static_assert(kN == 1 || kN == 4, "vectors that are added in pairs");
+    if constexpr (kN == 1) return AddLanes<kLanes<T>>(v[0]);
+    if constexpr (kN == 4)
+      return AddLanes<kLanes<T> / 4>(AddPairs(AddPairs(v[0], v[1]), AddPairs(v[2], v[3])));
+  }
+  // The sum of every kRun lanes, one after the other.
+  template <int kRun>
+  [[gnu::always_inline]] static Vector AddLanes(Vector v) {
+    if constexpr (kRun == 1) {
+      return v;
+    } else {
+      return AddLanes<kRun / 2>(AddPairs(v, v));
     }
-#pragma GCC unroll 4
-    for (int lanes = kLanes<T> / kN; lanes > 1; lanes /= 2) sums[0] = AddPairs(sums[0], sums[0]);
-    return sums[0];
   }
   // The sums of neighbours in a, then those in b.
   [[gnu::always_inline]] static Vector AddPairs(Vector a, Vector b) {

@@ -82,7 +82,6 @@ def _gather(op: Op, rewriter: Rewriter) -> Value | None:
             "index_vector_dim": len(index.shape),
         },
         "slice_sizes": tuple(sizes),
-        "indices_are_sorted": False,
     }
     table = rewriter.reshape(operand, flat.flat_shape)
     return rewriter.emit("gather", (table, index), op.result.shape, op.result.dtype, attrs)
@@ -115,7 +114,6 @@ def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
             "scattered_dims_to_operand_dims": (flat.first,),
             "index_vector_dim": len(index.shape),
         },
-        "indices_are_sorted": False,
     }
     operands = [*(rewriter.reshape(value, flat.flat_shape) for value in inputs), index, *updates]
     types = [(flat.flat_shape, value.dtype) for value in inputs]
