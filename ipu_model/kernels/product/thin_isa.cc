@@ -35,7 +35,7 @@ template <typename T, int kParts>
     Vector<T> part = loaded[0];
 #pragma GCC unroll 4
     for (int i = 0; i < kParts; ++i) {
-      typename Order<T>::Type order;
+      typename Order<T>::Type order{};
 #pragma GCC unroll 16
       for (int l = 0; l < kN; ++l) {
         const int place = l * kParts + c;
@@ -56,7 +56,7 @@ template <typename T, int kParts>
     Vector<T> joined = parts[0];
 #pragma GCC unroll 4
     for (int c = 0; c < kParts; ++c) {
-      typename Order<T>::Type order;
+      typename Order<T>::Type order{};
 #pragma GCC unroll 16
       for (int l = 0; l < kN; ++l) {
         const int place = i * kN + l;
