@@ -84,6 +84,18 @@ inline Bytes SmallNumbers(const poplar::Tensor& t, unsigned seed, int largest) {
   return bytes;
 }
 
+// Indices of `rows` rows; up to 100 beyond either end.
+inline Bytes Indices(const poplar::Tensor& t, unsigned seed, std::size_t rows) {
+  std::mt19937 random(seed);
+  Bytes bytes;
+  for (std::size_t i = 0; i < t.numElements(); ++i) {
+    const Bytes index = BytesOf(static_cast<std::int64_t>(random() % (rows + 200)) - 100);
+    bytes.insert(bytes.end(), index.begin(),
+                 index.begin() + static_cast<std::ptrdiff_t>(SizeOf(t.elementType().id())));
+  }
+  return bytes;
+}
+
 // One vertex: tile, cycles, and the elements (variable, element) that it reads and writes, sorted.
 using Elements = std::vector<std::pair<VariableId, std::int64_t>>;
 using VertexRecord = std::tuple<unsigned, std::uint64_t, Elements, Elements>;

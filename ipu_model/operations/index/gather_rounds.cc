@@ -15,17 +15,6 @@ namespace {
 // The most rows that a tile sends at once; more save few supersteps.
 constexpr unsigned kMostBlockShift = 10;
 constexpr std::int64_t kMostShares = 32;
-constexpr std::int64_t kMostPasses = 4;
-// Blocks are whole words of 64 bits.
-constexpr std::int64_t kWord = 8;
-
-std::int64_t Words(std::int64_t bytes) { return CeilDivide(bytes, kWord) * kWord; }
-
-unsigned BitsOf(std::int64_t n) {  // of the numbers below n
-  unsigned bits = 0;
-  while ((std::int64_t{1} << bits) < n) ++bits;
-  return bits;
-}
 
 Shape BatchShape(const GatherProblem& p) {
   Shape shape;
@@ -61,6 +50,14 @@ std::int64_t RowElements(const GatherProblem& p) {
 }
 
 }  // namespace
+
+std::int64_t Words(std::int64_t bytes) { return CeilDivide(bytes, kWord) * kWord; }
+
+unsigned BitsOf(std::int64_t n) {
+  unsigned bits = 0;
+  while ((std::int64_t{1} << bits) < n) ++bits;
+  return bits;
+}
 
 Grid SpreadBatch(const GatherProblem& p, std::int64_t tiles, unsigned num_tiles) {
   Grid grid;

@@ -45,7 +45,14 @@ struct GatherRounds {
   std::int64_t group_tiles() const { return std::int64_t{1} << group_shift; }
 };
 
-// What scatters in rounds need, too. Whether each index selects a whole row of the first dimension, there are
+// What scatters in rounds need, too. More passes than kMostPasses save little memory; what is sent has whole
+// words of 64 bits.
+inline constexpr std::int64_t kMostPasses = 4, kWord = 8;
+// `bytes` in whole words.
+std::int64_t Words(std::int64_t bytes);
+// The bits of the numbers below n.
+unsigned BitsOf(std::int64_t n);
+// Whether each index selects a whole row of the first dimension, there are
 // many rows and indices, and the rows of the result lie side by side.
 bool SelectsRows(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 // Returns the cut of the table's rows where it lies; none if they are not whole, on tiles of their own.

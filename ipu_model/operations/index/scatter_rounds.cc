@@ -29,18 +29,9 @@ using Shared = SharedRounds;
 // After those of the order: sums of blocks, and the updates, as the vertices with indices have them.
 constexpr unsigned kSums = kBlocks, kUpdates = kOthers;
 
+// Sums of a block are as many as there are vertices, so blocks are smaller than those of gathers.
 constexpr unsigned kMostBlockShift = 6;
 constexpr std::int64_t kMostShares = 64;
-constexpr std::int64_t kMostPasses = 4;
-constexpr std::int64_t kWord = 8;
-
-std::int64_t Words(std::int64_t bytes) { return CeilDivide(bytes, kWord) * kWord; }
-
-unsigned BitsOf(std::int64_t n) {  // of the numbers below n
-  unsigned bits = 0;
-  while ((std::int64_t{1} << bits) < n) ++bits;
-  return bits;
-}
 
 // A vertex that adds its updates of a block of `elements` elements in all; a row has `window`.
 std::uint64_t SumCycles(const TargetModel& target, UpdateKind kind, DType type, std::int64_t updates,
