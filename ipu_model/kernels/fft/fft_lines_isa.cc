@@ -68,8 +68,8 @@ class LineMover {
     for (; l + kLarge <= count_; l += kLarge) {
       const Register a = *reinterpret_cast<const Memory*>(from + 2 * l),
                      b = *reinterpret_cast<const Memory*>(from + 2 * l + kLarge);
-      *reinterpret_cast<Memory*>(re + l) = Shuffle(a, b, EverySecond(0));
-      *reinterpret_cast<Memory*>(im + l) = Shuffle(a, b, EverySecond(1));
+      *reinterpret_cast<Memory*>(re + l) = EverySecond<T>::Of(a, b, 0);
+      *reinterpret_cast<Memory*>(im + l) = EverySecond<T>::Of(a, b, 1);
     }
     for (; l < count_; ++l) {
       re[l] = from[2 * l];
@@ -93,15 +93,6 @@ class LineMover {
       to[2 * l] = re[l];
       to[2 * l + 1] = im[l];
     }
-  }
-
-  using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  typedef Index Order __attribute__((vector_size(kVectorBytes)));
-  [[gnu::always_inline]] static Order EverySecond(int first) {
-    Order order{};
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes<T>; ++i) order[i] = static_cast<Index>(2 * i + first);
-    return order;
   }
 
   // The square of full registers: to(i)[k] = from(k)[i].
