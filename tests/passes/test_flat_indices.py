@@ -103,11 +103,14 @@ def test_number_of_components(name):
     assert [_components(op) for op in indexed] == components
 
 
+LARGE, MANY = array(70_000), _indices(50)[0].repeat(9)
 WRAPPED = {
-    "many lookups": (lambda x, i, v: x[i], (array(2000), *_indices(2000), V), False),
-    "many sums": (lambda x, i, v: x.at[i].add(v), (array(50), *_indices(50), V), False),
-    "few lookups": (lambda x, i, v: x[i[:99]], (array(2000), *_indices(2000), V), True),
-    "lookups in a small table": (lambda x, i, v: x[i], (array(50), *_indices(50), V), True),
+    "lookups in a large table": (lambda x, i: x[i], (LARGE, *_indices(70_000)), False),
+    "few lookups in it": (lambda x, i: x[i[:99]], (LARGE, *_indices(70_000)), True),
+    "lookups in a table": (lambda x, i: x[i], (array(2000), *_indices(2000)), True),
+    "updates of a large table": (lambda x, i: x.at[i].set(1.0), (LARGE, *_indices(70_000)), False),
+    "many sums": (lambda x, i: x.at[i].add(1.0), (array(50), MANY), False),
+    "sums": (lambda x, i: x.at[i].add(1.0), (array(50), *_indices(50)), True),
 }
 
 

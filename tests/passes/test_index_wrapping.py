@@ -27,7 +27,7 @@ CASES = {
     "add_elements": (lambda x, i: x[:, 0].at[i].add(jnp.arange(len(i), dtype=x.dtype)), (50,)),
     "set_pairs": (lambda x, i: x.at[i, i // 8].max(0.25), (50, 7)),
     "general_update": (lambda x, i: x.at[i].apply(jnp.sin), (50,)),
-    "large": (lambda x, i: jnp.tile(x, (100, 1))[jnp.tile(i, 300)], None),  # many are wrapped before
+    "large": (lambda x, i: jnp.tile(x, (100, 1))[jnp.tile(i, 300)], (5000,)),
     "add_many_elements": (
         lambda x, i: x.reshape(-1).at[jnp.tile(i, 1000)].add(jnp.arange(1000 * len(i)) % 7 - 3.0),
         None,  # many are wrapped before

@@ -19,8 +19,11 @@ from jax_ipu.compiler.types import INTEGER, SIGNED, SIZE, Shape, num_elements
 
 # With fewer windows the arithmetic on indices takes longer than what it saves.
 _FEWEST_WINDOWS = 1024
-# A table with fewer elements than this part of the indices is copied to all tiles, and each wraps its own indices.
-_SMALL_TABLE = 8
+# Where the tiles of a table see all indices, each of them would wrap them all: in tables of at least so many elements,
+# but not where these are few for each index, so that the table is copied to all tiles.
+_LARGE_TABLE, _INDICES_OF_ELEMENT = 2**16, 8
+# The tiles of any table see so many updates.
+_MANY_UPDATES = 8192
 _LARGEST = 2**31 - 1  # the flat index is s32
 _WHOLE_BYTES = INTEGER - {"s2", "u2", "s4", "u4"}
 # What takes an array as it lies; other ops demand a mapping of its dimensions.
@@ -63,7 +66,8 @@ class _Flat(NamedTuple):
 
 def _gather(op: Op, rewriter: Rewriter) -> Value | None:
     numbers: dict[str, Any] = op.attrs["dimension_numbers"]
-    if num_elements(op.operands[0].shape) > num_elements(op.operands[1].shape) // _SMALL_TABLE:
+    elements, windows = (num_elements(operand.shape) for operand in op.operands)
+    if elements >= max(_LARGE_TABLE, windows // _INDICES_OF_ELEMENT):
         _wrap_before(op, 1, numbers["index_vector_dim"], rewriter)
     operand, indices = op.operands
     collapsed, axis, indexed = (numbers[k] for k in ("collapsed_slice_dims", "index_vector_dim", "start_index_map"))
@@ -90,7 +94,9 @@ def _gather(op: Op, rewriter: Rewriter) -> Value | None:
 def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
     count = len(op.results)
     numbers: dict[str, Any] = op.attrs["scatter_dimension_numbers"]
-    _wrap_before(op, count, numbers["index_vector_dim"], rewriter)
+    elements, windows = num_elements(op.operands[0].shape), num_elements(op.operands[count].shape)
+    if elements >= _LARGE_TABLE or windows >= _MANY_UPDATES:
+        _wrap_before(op, count, numbers["index_vector_dim"], rewriter)
     inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     inserted, indexed = numbers["inserted_window_dims"], numbers["scattered_dims_to_operand_dims"]
     flats = [_flat(value, indexed, inserted, numbers["input_batching_dims"]) for value in inputs]
