@@ -13,6 +13,7 @@ extern const char* const kGatherRoundsCodelets;
 extern const char* const kImplicitQrCodelets;
 extern const char* const kIotaCodelets;
 extern const char* const kLinearAlgebraCodelets;
+extern const char* const kLongSliceCodelets;
 extern const char* const kLuPanelCodelets;
 extern const char* const kRandomCodelets;
 extern const char* const kReduceCodelets;

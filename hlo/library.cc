@@ -6,6 +6,7 @@
 #include "fft/fft.h"
 #include "index/dynamic_update.h"
 #include "index/gather.h"
+#include "index/long_slice.h"
 #include "index/scatter.h"
 #include "linear_algebra/implicit_qr.h"
 #include "linear_algebra/linear_algebra.h"
@@ -85,6 +86,18 @@ class Library : public Expansions {
                     const GatherPlan& plan, poplar::program::Sequence& prog,
                     const poplar::DebugContext& debugContext) const override {
     expandDynamicSlice(graph, operand, starts, out, plan, prog, debugContext);
+  }
+  void longSlice(poplar::Graph& graph, const poplar::Tensor& operand,
+                 const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
+                 const LongSlicePlan& plan, poplar::program::Sequence& prog,
+                 const poplar::DebugContext& debugContext) const override {
+    expandLongSlice(graph, operand, starts, out, plan, prog, debugContext);
+  }
+  void longUpdate(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& update,
+                  const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out, bool inPlace,
+                  const LongSlicePlan& plan, poplar::program::Sequence& prog,
+                  const poplar::DebugContext& debugContext) const override {
+    expandLongUpdate(graph, operand, update, starts, out, inPlace, plan, prog, debugContext);
   }
   void gather(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
               const WindowDims& dims, const std::vector<std::size_t>& sliceSizes, const poplar::Tensor& out,

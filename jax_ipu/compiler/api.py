@@ -40,7 +40,7 @@ from jax_ipu.compiler.types import Shape
 from jax_ipu.names import nearest
 
 # Changes whenever the same program may compile to another executable.
-COMPILER_VERSION = "27"
+COMPILER_VERSION = "28"
 
 
 # The message of MLIR's bindings for a string that is not UTF-8.

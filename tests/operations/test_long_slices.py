@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import jax_ipu
 from jax_ipu import compiler
 from support.modes import array, check, each_mode, lower
 
@@ -54,3 +55,22 @@ def test_vectors_that_fill_the_tiles_that_slice_them_are_spread(mode):
         return lax.fori_loop(0, x.astype(jnp.int32)[0], step, vectors)
 
     check(f, [array(30_000, seed=i) for i in range(8)], np.full(1, 7, np.float32), mode=mode)
+
+
+@pytest.mark.parametrize("part", [2, 10])
+@pytest.mark.parametrize("updates", [False, True], ids=["slice", "update"])
+def test_cost_per_element_does_not_jump_with_the_size(part, updates):
+    """Neither where a tile does not hold the operand any more, nor where a tile does not hold the window."""
+    before = None
+    for n in [10 ** (k // 2) * (3 if k % 2 else 1) for k in range(6, 15)] + [44_000_000, 52_000_000]:
+        x, u = jax.ShapeDtypeStruct((n,), jnp.float32), jax.ShapeDtypeStruct((n // part,), jnp.float32)
+        i = jax.ShapeDtypeStruct((), jnp.int32)
+        if updates:
+            update = jax.jit(lambda x, u, i: lax.dynamic_update_slice(x, u, (i,)), donate_argnums=0)
+            estimate = jax_ipu.estimate(update, x, u, i)
+        else:
+            estimate = jax_ipu.estimate(lambda x, i, n=n // part: lax.dynamic_slice(x, (i,), (n,)), x, i)
+        assert estimate.fits, n
+        cost = estimate.cycles / n
+        assert before is None or cost < 1.3 * before, (n, cost, before)
+        before = cost

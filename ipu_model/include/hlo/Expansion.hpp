@@ -61,6 +61,17 @@ struct GatherPlan {
   std::optional<GatherRounds> rounds;
 };
 
+// A digit of the start of a long slice, in units of `weight`. The weight of the digit before is `above`.
+struct SliceDigit {
+  std::size_t dimension, weight, above;
+};
+// Each superstep shifts by one digit, or a part of the elements by it. Vertices read what their elements come
+// from for each value of the digit, and have boxes of the results.
+struct LongSlicePlan {
+  Plan plan;
+  std::vector<SliceDigit> digits;  // by superstep
+};
+
 // A scatter's plan. `rounds`: blocks of sums pass by the updates
 // (ipu_model/operations/index/scatter_rounds.h); indices outside are dropped.
 struct ScatterPlan {
@@ -153,6 +164,15 @@ class Expansions {
                             const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
                             const GatherPlan& plan, poplar::program::Sequence& prog,
                             const poplar::DebugContext& debugContext) const = 0;
+  virtual void longSlice(poplar::Graph& graph, const poplar::Tensor& operand,
+                         const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
+                         const LongSlicePlan& plan, poplar::program::Sequence& prog,
+                         const poplar::DebugContext& debugContext) const = 0;
+  // `out` is exactly the operand if `inPlace`.
+  virtual void longUpdate(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& update,
+                          const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out, bool inPlace,
+                          const LongSlicePlan& plan, poplar::program::Sequence& prog,
+                          const poplar::DebugContext& debugContext) const = 0;
   virtual void gather(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
                       const WindowDims& dims, const std::vector<std::size_t>& sliceSizes,
                       const poplar::Tensor& out, const GatherPlan& plan, poplar::program::Sequence& prog,

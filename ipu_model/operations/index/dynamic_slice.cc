@@ -1,11 +1,13 @@
 // Dynamic slice and dynamic update slice.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "core/expandable.h"
 #include "core/graph_impl.h"
+#include "core/limits_buffers.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
@@ -36,17 +38,13 @@ bool SliceFits(const std::vector<View>& inputs, std::size_t first, const View& s
   return true;
 }
 
-[[noreturn]] void RefuseLong(const std::string& function) {
-  throw hlo::NotExpanded(function +
-                         ": a slice that is larger than a part of a tile's memory is not expanded " +
-                         "into vertices yet");
-}
-
 // inputs: operand, one scalar start per dimension; outputs: slice.
-class DynamicSliceOperation : public Operation, public Expandable {
+class DynamicSliceOperation : public Operation, public LimitsBuffers, public Expandable {
  public:
+  explicit DynamicSliceOperation(std::int64_t buffer_limit = 0) { limit_ = buffer_limit; }
+
   std::string_view kind() const override { return "popops::dynamicSlice"; }
-  void Write(Writer&) const override {}
+  void Write(Writer& writer) const override { writer.Write(limit_); }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     return outputs.size() == 1 && SliceFits(inputs, 1, outputs[0]);
   }
@@ -61,8 +59,7 @@ class DynamicSliceOperation : public Operation, public Expandable {
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    if (IsLong(context.target(), context.num_tiles()))
-      return PlanLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, context.num_tiles());
+    if (IsLong(context.target(), context.num_tiles())) return PlanLong(context.num_tiles()).plan;
     return PlanGather(MakeProblem(&context.mapping(inputs[0].variable)), context.target(),
                       context.num_tiles());
   }
@@ -71,8 +68,12 @@ class DynamicSliceOperation : public Operation, public Expandable {
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const poplar::Target& target = graph.getTarget();
     const unsigned tiles = target.getNumTiles();
-    if (IsLong(target.model(), tiles)) RefuseLong("dynamic_slice");
     const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    if (IsLong(target.model(), tiles)) {
+      library.longSlice(graph, reads[0], {reads.begin() + 1, reads.end()}, out[0],
+                        {PlanOf(*this, graph), PlanLong(tiles).digits}, prog, name);
+      return;
+    }
     const GatherProblem problem = MakeProblem(&graph.impl().variables[inputs[0].variable].mapping);
     hlo::GatherPlan plan = DescribeGather(problem, target.model(), tiles);
     plan.plan = PlanOf(*this, graph);
@@ -86,7 +87,10 @@ class DynamicSliceOperation : public Operation, public Expandable {
 
  private:
   bool IsLong(const TargetModel& target, unsigned num_tiles) const {
-    return IsLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, target.bytes_per_tile, num_tiles);
+    return IsLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, target, num_tiles);
+  }
+  LongSlice PlanLong(unsigned num_tiles) const {
+    return PlanLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, num_tiles, limit_);
   }
 
   // Describes the slice as a gather of one window, whose start vector consists of scalars.
@@ -108,15 +112,18 @@ class DynamicSliceOperation : public Operation, public Expandable {
     problem.codelet = "popops::DynamicSlice";
     problem.view = inputs[0];
     problem.mapping = mapping;
+    problem.buffer_limit = limit_;
     return problem;
   }
 };
 
 // inputs: operand, update, one scalar start per dimension; outputs: operand with the update.
-class DynamicUpdateOperation : public Operation, public Expandable {
+class DynamicUpdateOperation : public Operation, public LimitsBuffers, public Expandable {
  public:
+  explicit DynamicUpdateOperation(std::int64_t buffer_limit = 0) { limit_ = buffer_limit; }
+
   std::string_view kind() const override { return "popops::dynamicUpdate"; }
-  void Write(Writer&) const override {}
+  void Write(Writer& writer) const override { writer.Write(limit_); }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     return outputs.size() == 1 && inputs.size() >= 2 && SliceFits(inputs, 2, inputs[1]) &&
            outputs[0].shape == inputs[0].shape && outputs[0].type == inputs[0].type;
@@ -137,10 +144,8 @@ class DynamicUpdateOperation : public Operation, public Expandable {
   TilePlan Plan(const DeviceContext& context) const override {
     const Shape operand = outputs[0].shape, update = inputs[1].shape;
     const DType type = outputs[0].type;
-    std::vector<Vertex> vertices =
-        context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
-    if (IsLongSlice(operand, update, type, context.target().bytes_per_tile, context.num_tiles()))
-      return PlanLongUpdate(operand, update, type, std::move(vertices), context.num_tiles());
+    const Mapping& mapping = context.mapping(outputs[0].variable);
+    if (IsLong(context.target(), context.num_tiles())) return PlanLong(mapping, context.num_tiles()).plan;
     const auto update_region = [operand, update](const Box& box) {
       Box region = box;
       for (std::size_t d = 0; d < operand.size(); ++d) {
@@ -153,7 +158,7 @@ class DynamicUpdateOperation : public Operation, public Expandable {
     };
     VertexGroup group;
     group.codelet = "popops::DynamicUpdateSlice";
-    group.vertices = std::move(vertices);
+    group.vertices = mapping.VerticesOver(outputs[0], context.num_tiles());
     group.code_bytes = 300;
     group.vertex_bytes = 28;
     const auto identity = [](const Box& box) { return box; };
@@ -194,12 +199,26 @@ class DynamicUpdateOperation : public Operation, public Expandable {
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const poplar::Target& target = graph.getTarget();
-    if (IsLongSlice(inputs[0].shape, inputs[1].shape, inputs[0].type,
-                    static_cast<std::int64_t>(target.getBytesPerTile()), target.getNumTiles()))
-      RefuseLong("dynamic_update_slice");
     const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    const unsigned tiles = target.getNumTiles();
+    if (IsLong(target.model(), tiles)) {
+      library.longUpdate(
+          graph, reads[0], reads[1], {reads.begin() + 2, reads.end()}, out[0], IsInPlace(*this, 0),
+          {PlanOf(*this, graph), PlanLong(graph.impl().variables[outputs[0].variable].mapping, tiles).digits},
+          prog, name);
+      return;
+    }
     library.dynamicUpdateSlice(graph, reads[0], reads[1], {reads.begin() + 2, reads.end()}, out[0],
                                IsInPlace(*this, 0), prog, name);
+  }
+
+ private:
+  bool IsLong(const TargetModel& target, unsigned num_tiles) const {
+    return IsLongSlice(inputs[0].shape, inputs[1].shape, inputs[0].type, target, num_tiles);
+  }
+  LongSlice PlanLong(const Mapping& mapping, unsigned num_tiles) const {
+    return PlanLongUpdate(inputs[0].shape, inputs[1].shape, inputs[0].type,
+                          mapping.VerticesOver(outputs[0], num_tiles), num_tiles, limit_);
   }
 };
 
@@ -222,6 +241,17 @@ void CheckSlice(const poplar::Tensor& operand, const std::vector<poplar::Tensor>
   }
 }
 
+// The grid of a tensor of which slices of `window` are taken, on at most `most` tiles.
+Grid SlicedGrid(const Shape& whole, const Shape& window, DType type, const poplar::Target& target,
+                std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  const auto tiles = static_cast<unsigned>(std::min<std::int64_t>(most, target.getNumTiles()));
+  if (IsLongSlice(whole, window, type, target.model(), target.getNumTiles()))
+    return SpreadGrid(whole, type, tiles);
+  std::vector<bool> sliced;
+  for (std::size_t d = 0; d < whole.size(); ++d) sliced.push_back(window[d] < whole[d]);
+  return SliceGrid(whole, sliced, type, tiles, SliceBudget(target.getBytesPerTile()));
+}
+
 View ScalarView(poplar::Graph& graph, const poplar::Tensor& start, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debug_context) {
   return StridedView(graph, start.reshape({}), prog, {debug_context, "start"});
@@ -229,8 +259,12 @@ View ScalarView(poplar::Graph& graph, const poplar::Tensor& start, poplar::progr
 
 }  // namespace
 
-std::unique_ptr<Operation> ReadDynamicSlice(Reader&) { return std::make_unique<DynamicSliceOperation>(); }
-std::unique_ptr<Operation> ReadDynamicUpdate(Reader&) { return std::make_unique<DynamicUpdateOperation>(); }
+std::unique_ptr<Operation> ReadDynamicSlice(Reader& reader) {
+  return std::make_unique<DynamicSliceOperation>(LimitsBuffers::ReadLimit(reader));
+}
+std::unique_ptr<Operation> ReadDynamicUpdate(Reader& reader) {
+  return std::make_unique<DynamicUpdateOperation>(LimitsBuffers::ReadLimit(reader));
+}
 
 }  // namespace ipu_model
 
@@ -275,12 +309,9 @@ poplar::Tensor dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& op
     operation->inputs.push_back(out);
   } else {
     operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
-    std::vector<bool> sliced;
-    for (unsigned d = 0; d < operand.rank(); ++d) sliced.push_back(update.dim(d) < operand.dim(d));
     const poplar::Target& target = graph.getTarget();
     result = NewTensorLike(graph, operation->inputs[0],
-                           SliceGrid(ShapeOf(operand), sliced, operand.elementType().id(),
-                                     target.getNumTiles(), SliceBudget(target.getBytesPerTile())),
+                           SlicedGrid(ShapeOf(operand), ShapeOf(update), operand.elementType().id(), target),
                            operation->name);
     result.asView(&out);
   }
@@ -349,19 +380,17 @@ poplar::Tensor createSliceableTensor(poplar::Graph& graph, const poplar::Type& t
   if (dims.size() != sizes.size()) {
     throw poplar::poplar_error(debugContext.getPathName() + ": createSliceableTensor needs one size per dim");
   }
-  std::vector<bool> sliced(shape.size(), false);
-  for (std::size_t i = 0; i < dims.size(); ++i) sliced.at(dims[i]) = sizes[i] < shape.at(dims[i]);
   const poplar::Target& target = graph.getTarget();
   const Shape extents(shape.begin(), shape.end());
+  Shape window = extents;
+  for (std::size_t i = 0; i < dims.size(); ++i) window.at(dims[i]) = static_cast<std::int64_t>(sizes[i]);
   std::int64_t free = 1;
   for (std::size_t d = 0; d < shape.size(); ++d)
-    free *= sliced[d] ? 1 : std::max<std::int64_t>(1, extents[d]);
+    free *= window[d] < extents[d] ? 1 : std::max<std::int64_t>(1, extents[d]);
   const std::int64_t most = minGrainSize == 0
                                 ? target.getNumTiles()
                                 : std::max<std::int64_t>(1, free / static_cast<std::int64_t>(minGrainSize));
-  Grid grid = SliceGrid(extents, sliced, type.id(),
-                        static_cast<unsigned>(std::min<std::int64_t>(most, target.getNumTiles())),
-                        SliceBudget(static_cast<std::int64_t>(target.getBytesPerTile())));
+  Grid grid = SlicedGrid(extents, window, type.id(), target, most);
   grid.num_tiles = target.getNumTiles();
   return NewTensor(graph, type.id(), extents, Mapping(grid), debugContext.getPathName());
 }
