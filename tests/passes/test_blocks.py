@@ -316,3 +316,26 @@ def test_gradients_of_a_loss_over_many_classes_fit(tokens, loss):
     options = {"ipu_advice_seconds": 0.0}
     arguments = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
     assert jax_ipu.estimate(gradients, *arguments, compiler_options=options).fits
+
+
+LINES = {
+    "a count": lambda x: jnp.count_nonzero(x > 0.1),
+    "a sum beside what is made again": lambda x: jnp.nanmean(jnp.where(x > 1, jnp.nan, x)),
+    "a gradient": jax.grad(lambda x: jnp.exp(x).max()),
+    "bits": lambda x: jnp.packbits(x > 0),
+}
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("name", LINES)
+def test_lines_in_blocks(name, execution):
+    x = array(131072)
+    assert any(op.name == "ipu.repeat" for op in rewritten(LINES[name], x).walk())
+    check(LINES[name], x, mode=(execution, TILES), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_blocks_of_lines_stay_on_their_tiles(name):
+    estimate = jax_ipu.estimate(LINES[name], jax.ShapeDtypeStruct((32_000_000,), jnp.float32))
+    assert any(row[0] == "dynamic_slice" for row in estimate.table(top=99))
+    assert estimate.exchange_cycles < 0.05 * estimate.cycles

@@ -16,8 +16,9 @@ import math
 from dataclasses import dataclass
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, has_effect, size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.block_axes import VIEWS, Axes, find_axes, is_blockable
+from jax_ipu.compiler.passes.block_lines import fold
 from jax_ipu.compiler.passes.block_loop import emit_loop
 from jax_ipu.compiler.passes.rewriter import Rewriter
 
@@ -224,6 +225,20 @@ def _depending(ops: list[Op], on: list[Op]) -> set[Op]:
     return found
 
 
+def _emit(ops: list[Op], group: _Group, rewriter: Rewriter) -> list[Value]:
+    """The results of the group's sinks from a loop."""
+    sinks = [op for op in ops if op in group.sinks]
+    lines = fold(ops, sinks, group.axes, group.extent, rewriter)
+    axes = None if lines is None else find_axes(set(lines.ops), *lines.anchor)
+    if lines is None or axes is None:
+        return emit_loop(ops, group.sinks, group.axes, group.extent, group.rows, rewriter)
+    columns = group.extent // lines.rows
+    made = emit_loop(lines.ops, lines.sinks, axes, columns, _even(columns, max(1, group.rows // lines.rows)), rewriter)
+    lines.drop()
+    values = dict(zip((r for op in sinks for r in op.results), made, strict=True))
+    return [rewriter.reshape(values[r], r.shape) for op in group.sinks for r in op.results]
+
+
 def _replace(block: Block, group: _Group) -> None:
     """Puts the loop at the place of the last sink; what needs its results and came earlier follows it."""
     positions = {op: i for i, op in enumerate(block.ops)}
@@ -232,7 +247,7 @@ def _replace(block: Block, group: _Group) -> None:
     ops = [op for op in block.ops if op in group.ops]
     rewriter = Rewriter()
     rewriter.location = group.sinks[-1].location
-    values = iter(emit_loop(ops, group.sinks, group.axes, group.extent, group.rows, rewriter))
+    values = iter(_emit(ops, group, rewriter))
     for sink in group.sinks:
         for result in sink.results:
             result.replace_with(next(values))
