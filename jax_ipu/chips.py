@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
+from typing import TYPE_CHECKING
+
+from jax_ipu.names import nearest
+
+if TYPE_CHECKING:
+    from jax_ipu import _ipu
 
 
 @functools.cache
@@ -19,3 +26,23 @@ def most_tiles() -> int:
     from jax_ipu import _ipu
 
     return _ipu.most_tiles()
+
+
+def target_of(text: str) -> _ipu.Target:
+    """The target of a text like "ipu2" or "ipu2:1472" (chip and number of tiles).
+
+    Raises:
+        ValueError: there is no such chip, or it has not as many tiles.
+    """
+    from jax_ipu import _ipu
+
+    version, colon, tiles = text.partition(":")
+    if colon and not (tiles.isdecimal() and len(tiles) < 9):
+        raise ValueError(f"target {text!r} is not valid; write e.g. ipu2 or ipu2:1472")
+    try:
+        return _ipu.Target(version, int(tiles or 0))
+    except RuntimeError as error:
+        reason = str(error).removeprefix("Target::createIPUTarget: ")
+        meant = nearest(version, re.findall(r"\w+", reason.partition("known are:")[2]))
+        hint = f". Did you mean {meant}?" if meant else ""
+        raise ValueError(f"target {text!r} is not valid: {reason}{hint}") from None

@@ -1,7 +1,8 @@
 """The command line ``jax-ipu``: one module for each group of commands, and the exit codes.
 
 Exit codes: 0, done, and the answer is yes; 1, the answer is no: a program does not fit, or the doctor found an error;
-2, the command line is not valid; 3, a program cannot be read, traced or compiled; 130, interrupted.
+2, the command line is not valid, or gives a function what it refuses; 3, a program cannot be read, traced or
+compiled; 130, interrupted.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from jax_ipu import environment
-from jax_ipu.chips import chip_names
+from jax_ipu.chips import chip_names, target_of
 from jax_ipu.command_line import programs
 from jax_ipu.command_line.arguments import add_command, add_json, add_target, number, positive
 from jax_ipu.command_line.failures import message_of
 from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, coloured, failed, is_of_output, print_json
 from jax_ipu.compiler.tables import text_table
-from jax_ipu.config import Config
+from jax_ipu.config import Config, config
 
 
 def add_commands(commands: Any) -> None:
@@ -82,21 +82,23 @@ def add_program_command(
 
 def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
     """Runs a command; an error of the user's program or of the compiler becomes a message and an exit code."""
-    from jax_ipu.compiler.api import parse_target
-    from jax_ipu.compiler.errors import CompileError
-
     environment.warn_once(os.environ, Config.variables())
     if options.num_ipus is not None:  # read when JAX creates its backends
         os.environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
+    targets = [] if options.target is None else [options.target]
+    if targets and isinstance(options.what, list):  # what takes several programs takes several chips
+        targets = options.target.split(",")
     try:
-        for target in (options.target or "").split(","):
-            if target:
-                parse_target(target)
-    except CompileError as error:
+        for target in targets:
+            target_of(target)
+        config.sources()
+    except ValueError as error:
         return failed(options, INVALID, str(error))
     try:
         return run(options)
-    except UsageError:
+    except UsageError as error:
+        if options.traceback and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
         raise
     except Exception as error:  # whatever the code of the user raises
         if is_of_output(error):
@@ -159,7 +161,9 @@ def _saved(path: str) -> Any:
 def _compare(options: argparse.Namespace) -> int:
     from jax_ipu.estimates import Comparison
 
-    targets = [target for target in (options.target or "").split(",") if target] or list(chip_names())
+    targets = options.target.split(",") if options.target is not None else list(chip_names())
+    if all(what.endswith(".json") for what in options.what):
+        programs.refuse_options_of_programs(options, "what was saved")
     if options.output is not None:
         _compare_reports(options)
     estimates = {}
@@ -202,7 +206,14 @@ def _largest_batch(options: argparse.Namespace) -> int:
     if options.limit < options.multiple_of:
         raise UsageError(f"--limit {options.limit} is below --multiple-of {options.multiple_of}")
 
-    if loaded.at(options.multiple_of).program == loaded.at(2 * options.multiple_of).program:
+    try:
+        first, second = (loaded.at(factor * options.multiple_of).program for factor in (1, 2))
+    except programs.Refusal as error:
+        raise UsageError(
+            f"{error}\nBatches are multiples of --multiple-of, which is {options.multiple_of}: give the one that the"
+            " function needs"
+        ) from error.__cause__
+    if first == second:
         raise UsageError(
             f"{options.what} has no batch: with {options.multiple_of} and {2 * options.multiple_of} it is one program."
             " Give --arg with the letter b for the batch, e.g. f32[b,784], or --args-from with a function of the batch"

@@ -77,6 +77,19 @@ class _Version(argparse.Action):
 _OTHER_RESULTS = {"-E": "preprocessed text", "-S": "assembly", "-c": "an object", "-M": "a rule of make"}
 
 
+# The compiler knows C++ by the end of a file's name; .C is one.
+_SOURCES = (".cpp", ".cc", ".cxx", ".cp", ".c++", ".c")
+
+
+def _unwritable(path: Path) -> str | None:
+    """Why a file cannot be made, or None."""
+    if path.is_dir():
+        return "there is a folder of this name"
+    if not path.absolute().parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return None if os.access(path if path.exists() else path.parent, os.W_OK) else "you have no permission"
+
+
 def _popc(options: argparse.Namespace) -> int:
     from jax_ipu import _ipu
 
@@ -89,6 +102,10 @@ def _popc(options: argparse.Namespace) -> int:
             return failed(options, INVALID, f"{source} is assembly, which the model cannot run: give C++ source")
         if not Path(source).is_file():
             return failed(options, INVALID, f"there is no file {source}")
+        if Path(source).suffix.lower() not in _SOURCES and not any(flag.startswith("-x") for flag in options.flags):
+            return failed(options, INVALID, f"{source} is no C++ source: its name ends in one of {', '.join(_SOURCES)}")
+    if problem := _unwritable(Path(options.output)):
+        return failed(options, INVALID, f"--output {options.output}: {problem}")
     flags = [f"-{letter}{value}" for letter in "DIO" for value in getattr(options, letter)]
     flags += options.flags
     try:

@@ -7,14 +7,17 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from jax_ipu import names
+from jax_ipu.command_line.failures import message_of
 from jax_ipu.command_line.output import UsageError
 from jax_ipu.names import suggestion
 
@@ -32,6 +35,10 @@ _TYPES = {"f": "float", "i": "int", "s": "int", "u": "uint", "c": "complex"}
 _SHORT_TYPES = ("f32", "f16", "bf16", "s32", "s8", "u32", "u8", "pred")
 # The function of a module that returns the arguments of its other functions.
 _EXAMPLE_ARGUMENTS = "example_args"
+
+
+class Refusal(UsageError):
+    """A function does not take the arguments, or the batch, that the command line gives."""
 
 
 class Bytes(NamedTuple):
@@ -93,10 +100,36 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
 
         values = arguments(batch)
         _check_call(what, function, values, donated)
-        program = program_of(function, values, {}, donated, given)
+        with _refusals(what, options.arg, batch):
+            program = program_of(function, values, {}, donated, given)
         return Bytes(program.mlir, "mlir", program.options)
 
     return Loaded(name, at)
+
+
+@contextmanager
+def _refusals(what: str, texts: list[str] | None, batch: int | None) -> Iterator[None]:
+    """Turns an error of shapes, types or assertions into a Refusal, where shapes or a batch were given as text.
+
+    Whether the function or what it was given is wrong nobody can tell; it is called as the command line says.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, IndexError, AssertionError) as error:
+        import jax
+
+        given = [f"--arg {text}" for text in texts or ()] + ([] if batch is None else [f"a batch of {batch}"])
+        if not given or isinstance(error, (jax.errors.JAXTypeError, jax.errors.JAXIndexError)):  # no error of shapes
+            raise
+        raise Refusal(f"{what} does not take {', '.join(given)}: {message_of(error)}") from error
+
+
+def refuse_options_of_programs(options: argparse.Namespace, what: str) -> None:
+    """Raises UsageError where an option says how a program is compiled, which `what` was already."""
+    named = ("arg", "args_from", "donate", "option", "batch", "target", "num_ipus")
+    given = [f"--{name.replace('_', '-')}" for name in named if getattr(options, name) not in (None, "", [])]
+    if given:
+        raise UsageError(f"{what} is compiled already: leave out {', '.join(given)}")
 
 
 def _no_program(what: str) -> str:
@@ -144,7 +177,7 @@ def functions_in(text: str) -> list[str]:
 
 def _check_call(what: str, function: Callable[..., Any], values: tuple[Any, ...], donated: tuple[int, ...]) -> None:
     """Raises UsageError if the function cannot be called with so many arguments, or does not have the donated ones."""
-    if wrong := [number for number in donated if number >= len(values)]:
+    if wrong := [number for number in donated if not 0 <= number < len(values)]:
         raise UsageError(f"--donate {wrong[0]}: {what} gets {len(values)} arguments, numbered from 0")
     try:
         signature = inspect.signature(function)
@@ -188,6 +221,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _module(source: str) -> ModuleType:
+    if not source or source.startswith("."):
+        raise UsageError(f"there is no module {source or 'without a name'}: write module:function or file.py:function")
     if source.endswith(".py"):
         path = Path(source)
         if not path.is_file():
@@ -237,8 +272,11 @@ def _arguments_of(
     make = _attribute(_module(source) if source else module, name, source or module_name)
 
     def arguments(batch: int | None) -> tuple[Any, ...]:
-        if batch is not None and not _takes_a_batch(make):
+        if batch is not None and not _takes(make, batch):
             raise UsageError(f"{name} takes no batch: give it a parameter, as in def {name}(batch=64)")
+        if batch is None and not _takes(make):
+            wanted = "needs a batch: give its size with --batch" if _takes(make, 1) else "needs arguments of its own"
+            raise UsageError(f"{name} returns arguments, and {wanted}")
         made = make() if batch is None else make(batch)
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
@@ -251,9 +289,9 @@ def _without_arguments(batch: int | None) -> tuple[Any, ...]:
     return ()
 
 
-def _takes_a_batch(make: Callable[..., Any]) -> bool:
+def _takes(make: Callable[..., Any], *values: int) -> bool:
     try:
-        inspect.signature(make).bind(1)
+        inspect.signature(make).bind(*values)
     except TypeError:
         return False
     except ValueError:  # a function in C has no signature
@@ -278,13 +316,18 @@ def _shape(text: str, batch: int | None) -> Any:
     match = _ARGUMENT.fullmatch(text)
     if match is None:
         raise UsageError(f"--arg {text}: write a type and a shape, e.g. f32[128,784] or i32[]")
-    shape = []
+    shape: list[int] = []
     for part in (p.strip() for p in match[2].split(",") if p.strip()):
-        if part == _BATCH and batch is None:
-            raise UsageError(f"--arg {text} has a batch: give its size with --batch")
-        if part != _BATCH and not part.isdecimal():
+        if part == _BATCH:
+            if batch is None:
+                raise UsageError(f"--arg {text} has a batch: give its size with --batch")
+            shape.append(batch)
+        elif part.isdecimal():
+            shape.append(int(part))
+        else:
             raise UsageError(f"--arg {text}: {part} is no size; the batch is the letter b")
-        shape.append(batch if part == _BATCH else int(part))
+    if math.prod(shape) >= 1 << 63:
+        raise UsageError(f"--arg {text} has more elements than any array")
     struct: Any = jax.ShapeDtypeStruct
     return struct(tuple(shape), _dtype(text, match[1]))
 
@@ -295,9 +338,12 @@ def _dtype(text: str, name: str) -> Any:
     short = re.fullmatch(r"([fisuc])(\d+)", name)
     long = _TYPES[short[1]] + short[2] if short else {"bf16": "bfloat16", "pred": "bool"}.get(name, name)
     try:
-        return jnp.dtype(long)
+        found = jnp.dtype(long)
     except TypeError:
-        raise UsageError(f"--arg {text}: there is no type {name}. {suggestion(name, _SHORT_TYPES)}") from None
+        found = jnp.dtype(object)
+    if not any(jnp.issubdtype(found, kind) for kind in (jnp.number, jnp.bool_)):  # NumPy has more types than JAX
+        raise UsageError(f"--arg {text}: there is no type {name}. {suggestion(name, _SHORT_TYPES)}")
+    return found
 
 
 def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loaded:
@@ -314,13 +360,17 @@ def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loa
     if not data:
         raise UsageError(f"{path} is empty")
     if path.suffix in _HLO_SUFFIXES:
-        return Loaded(path.name, _fixed(path, Bytes(data, "hlo", serialized)))
+        return Loaded(path.name, _fixed(path, Bytes(data, "hlo", serialized), options))
     if data.startswith(_MLIR_BYTECODE) or b"\0" not in data:  # bytecode or text
-        return Loaded(path.name, _fixed(path, Bytes(data, "mlir", serialized)))
-    return _exported(path, data, _numbers(options.donate), given)
+        return Loaded(path.name, _fixed(path, Bytes(data, "mlir", serialized), options))
+    return _exported(path, data, options, given)
 
 
-def _fixed(path: Path, program: Bytes) -> Callable[[int | None], Bytes]:
+def _fixed(path: Path, program: Bytes, options: argparse.Namespace) -> Callable[[int | None], Bytes]:
+    """A program as it is in its file."""
+    if options.donate:
+        raise UsageError(f"{path} says itself which arguments are donated: leave out --donate")
+
     def at(batch: int | None) -> Bytes:
         if batch is not None:
             raise UsageError(f"{path} has a fixed batch: export it with a symbolic one (jax.export.symbolic_shape)")
@@ -329,7 +379,7 @@ def _fixed(path: Path, program: Bytes) -> Callable[[int | None], Bytes]:
     return at
 
 
-def _exported(path: Path, data: bytes, donated: tuple[int, ...], given: dict[str, str]) -> Loaded:
+def _exported(path: Path, data: bytes, options: argparse.Namespace, given: dict[str, str]) -> Loaded:
     import jax
 
     from jax_ipu.compiler.options import serialize_options
@@ -343,7 +393,9 @@ def _exported(path: Path, data: bytes, donated: tuple[int, ...], given: dict[str
     struct: Any = jax.ShapeDtypeStruct
     symbols = {v for a in exported.in_avals for d in a.shape if not isinstance(d, int) for v in d._get_vars()}
     if not symbols and (exported.nr_devices > 1 or "ipu" not in exported.platforms):
-        return Loaded(path.name, _fixed(path, Bytes(exported.mlir_module_serialized, "mlir", serialize_options(given))))
+        program = Bytes(exported.mlir_module_serialized, "mlir", serialize_options(given))
+        return Loaded(path.name, _fixed(path, program, options))
+    donated = _numbers(options.donate)
 
     def at(batch: int | None) -> Bytes:
         from jax_ipu.integration.programs import program_of
@@ -358,7 +410,8 @@ def _exported(path: Path, data: bytes, donated: tuple[int, ...], given: dict[str
             for a in exported.in_avals
         ]
         args, kwargs = jax.tree.unflatten(exported.in_tree, leaves)
-        program = program_of(exported.call, args, kwargs, donated, given)
+        with _refusals(str(path), None, batch):
+            program = program_of(exported.call, args, kwargs, donated, given)
         return Bytes(program.mlir, "mlir", program.options)
 
     return Loaded(path.name, at)

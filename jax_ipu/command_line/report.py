@@ -39,6 +39,7 @@ def _report(options: argparse.Namespace) -> int:
     if path is not None:
         _check_output(path)
     if options.what.endswith(".json") and Path(options.what).is_file():
+        programs.refuse_options_of_programs(options, options.what)
         try:
             name, found = Path(options.what).stem, Report.load(options.what)
         except (OSError, ValueError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import signal
@@ -12,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jax_ipu import names
 from jax_ipu.command_line.arguments import add_command, add_json, add_target, sentence
 from jax_ipu.command_line.output import INVALID, coloured, failed, print_json
 from jax_ipu.command_line.usage import ProcessUse, kept, run_folder
@@ -52,8 +52,10 @@ def _run(options: argparse.Namespace) -> int:
         environ = _environ(options)
     except ValueError as error:
         return failed(options, INVALID, str(error))
-    if options.module is None and not Path(program[0]).exists():
-        return failed(options, INVALID, f"there is no file {program[0]}")
+    if missing := _missing(program):
+        return failed(options, INVALID, missing)
+    if options.report_dir and Path(options.report_dir).exists() and not Path(options.report_dir).is_dir():
+        return failed(options, INVALID, f"--report-dir {options.report_dir} is no folder")
     reports = None if options.no_report else _report_folder(options, program)
     if reports is None:
         environ.pop(_REPORT_VARIABLE, None)
@@ -79,6 +81,20 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
+def _missing(program: list[str]) -> str | None:
+    """Why Python has nothing to run, or None. Of a module only the package is looked for: more would import it."""
+    if program[0] != "-m":
+        path = Path(program[0])
+        if path.is_dir() and not (path / "__main__.py").is_file():
+            return f"{path} is a folder without a file __main__.py"
+        return None if path.exists() else f"there is no file {path}"
+    try:
+        found = importlib.util.find_spec(program[1].partition(".")[0])
+    except (ImportError, ValueError):
+        found = None
+    return f"there is no module {program[1]}" if found is None else None
+
+
 def _environ(options: argparse.Namespace) -> dict[str, str]:
     """The environment of the program: `ipu` is the default platform; raises ValueError for a target that is not."""
     environ = dict(os.environ)
@@ -86,15 +102,10 @@ def _environ(options: argparse.Namespace) -> dict[str, str]:
     environ["JAX_PLATFORMS"] = ",".join(["ipu", *others])
     environ.pop("JAX_PLATFORM_NAME", None)
     if options.target:
-        from jax_ipu.chips import chip_names
+        from jax_ipu.chips import target_of
 
-        chip, colon, tiles = options.target.partition(":")
-        if chip not in chip_names() or (colon and not tiles.isdecimal()):
-            meant = names.nearest(chip, chip_names()) if chip not in chip_names() else None
-            raise ValueError(
-                f"--target {options.target}: give {', '.join(chip_names())}, or a chip and tiles, ipu2:16"
-                + (f". Did you mean {meant}?" if meant else "")
-            )
+        target_of(options.target)
+        chip, _, tiles = options.target.partition(":")
         environ["JAX_IPU_MODEL_VERSION"] = chip
         environ["JAX_IPU_MODEL_NUM_TILES"] = tiles or "all"
     if options.num_ipus is not None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from jax_ipu import _ipu
+from jax_ipu.chips import target_of
 from jax_ipu.compiler import cost
 from jax_ipu.compiler.advice import advice
 from jax_ipu.compiler.build import BuiltProgram
@@ -37,7 +37,6 @@ from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shardings import local_shape, sharding_fields
 from jax_ipu.compiler.types import Shape
-from jax_ipu.names import nearest
 
 # Changes whenever the same program may compile to another executable.
 COMPILER_VERSION = "28"
@@ -213,16 +212,10 @@ def parse_target(target: str) -> _ipu.Target:
     Raises:
         CompileError: there is no such architecture, or it has not as many tiles (INVALID_ARGUMENT).
     """
-    version, _, tiles = target.partition(":")
-    if tiles and not (tiles.isdecimal() and len(tiles) < 9):
-        raise CompileError(f"target {target!r} is not valid; write e.g. ipu2 or ipu2:1472", INVALID_ARGUMENT)
     try:
-        return _ipu.Target(version, int(tiles or 0))
-    except RuntimeError as error:
-        reason = str(error).removeprefix("Target::createIPUTarget: ")
-        meant = nearest(version, re.findall(r"\w+", reason.partition("known are:")[2]))
-        hint = f". Did you mean {meant}?" if meant else ""
-        raise CompileError(f"target {target!r} is not valid: {reason}{hint}", INVALID_ARGUMENT) from None
+        return target_of(target)
+    except ValueError as error:
+        raise CompileError(str(error), INVALID_ARGUMENT) from None
 
 
 def _cost(module: Module, compiled: _ipu.CompiledGraph) -> _ipu.CostReport:

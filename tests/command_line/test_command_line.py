@@ -52,7 +52,25 @@ def _hidden(x):
     return x
 
 def broken(x):
-    raise ValueError("broken by intention")
+    raise RuntimeError("broken by intention")
+
+def eights(x):
+    return x.reshape(8, -1)
+
+def matrix(x):
+    if x.ndim != 2:
+        raise ValueError("x must be a matrix")
+    return x
+
+def even(x):
+    assert x.shape[0] % 2 == 0, "an even number of rows"
+    return x
+
+def last(x):
+    return x * x.shape[1]
+
+def chosen(x):
+    return x if x > 0 else -x
 
 def unsupported(x):
     return jax.ffi.ffi_call("target_of_another_library", x, custom_call_api_version=2)(x)
@@ -284,6 +302,34 @@ def test_largest_batch(run):
         (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.pdf"), "ends in .html"),
         (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "no_such_folder/x.txt"), "ends in .html"),
         (("compare", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.html"), "two .json files"),
+        (("estimate", "command_line_program:mismatch", "--arg", "f32[2]", "--arg", "f32[3]"), "in mismatch"),
+        (("report", "command_line_program:product", "--arg", "f32[2]", "--arg", "f32[3]"), "not take --arg f32[2]"),
+        (("compare", "command_line_program:matrix", "--arg", "f32[2]"), "x must be a matrix"),
+        (("estimate", "command_line_program:even", "--arg", "f32[3]"), "an even number of rows"),
+        (("estimate", "command_line_program:last", "--arg", "f32[3]"), "IndexError"),
+        (("estimate", "command_line_program:eights", "--arg", "f32[b]", "--batch", "7"), "a batch of 7"),
+        (("estimate", "command_line_program:product", "--batch", "7"), "does not take a batch of 7"),
+        (("largest-batch", "command_line_program:eights", "--arg", "f32[b]"), "multiples of --multiple-of, which is 1"),
+        (("estimate", "command_line_program:sine", "--args-from", "unused"), "needs a batch"),
+        (("estimate", "command_line_program:sine", "--args-from", "product"), "needs arguments of its own"),
+        (("estimate", "command_line_program:sine", "--arg", f"f32[{1 << 63}]"), "more elements than any array"),
+        *((("estimate", "command_line_program:sine", "--arg", f"{name}[2]"), "no type") for name in ("object", "S3")),
+        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--donate", "-1"), "--donate -1"),
+        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu2,bow"), "'ipu2,bow' is not"),
+        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu2:"), "'ipu2:' is not valid"),
+        (("compare", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu2,"), "target '' is not valid"),
+        (("estimate", ":sine"), "module:function"),
+        (("estimate", "..package:sine"), "module:function"),
+        (("estimate", "some.mlir", "--donate", "0"), "leave out --donate"),
+        (("report", "before.json", "--batch", "3"), "leave out --batch"),
+        (("compare", "before.json", "--target", "bow", "--arg", "f32[2]"), "leave out --arg, --target"),
+        (("run", "--target", "ipu2:9999", "command_line_program.py"), "1 to 1472"),
+        (("run", "."), "without a file __main__.py"),
+        (("run", "-m", "no_such_module"), "no module no_such_module"),
+        (("run", "--report-dir", "before.json", "command_line_program.py"), "before.json is no folder"),
+        (("popc", "command_line_program.py"), "is no C++ source"),
+        (("popc", "some.cpp", "-o", "no_such_folder/some.gp"), "no folder no_such_folder"),
+        (("popc", "some.cpp", "-o", "folder.json"), "a folder of this name"),
         (("cache", "list"), "JAX_COMPILATION_CACHE_DIR"),
         (("cache", "clear", "--dir", "no_such_folder"), "no folder"),
     ],
@@ -291,10 +337,13 @@ def test_largest_batch(run):
 def test_invalid_command_lines_are_exit_code_2(run, arguments, message):
     Path("before.json").write_text("{}")
     Path("empty.mlir").touch()
+    Path("some.mlir").write_text("module {}")
+    Path("some.cpp").touch()
     Path("folder.json").mkdir(exist_ok=True)
     code, text, error = run(*arguments)
     assert (code, text) == (2, "") and message in error
-    code, text, _ = run(*arguments, "--json")
+    # What follows the script of `run` is the script's.
+    code, text, _ = run("run", "--json", *arguments[1:]) if arguments[0] == "run" else run(*arguments, "--json")
     assert code == 2 and json.loads(text)["exit_code"] == 2 and message in json.loads(text)["error"]
 
 
@@ -351,7 +400,9 @@ def test_misspelt_chips(run, arguments):
 
 
 def test_functions_of_a_file_are_listed_without_running_it():
-    assert functions_in(MODULE) == "step product vectors unused sine sharded mismatch broken unsupported".split()
+    assert functions_in(MODULE) == (
+        "step product vectors unused sine sharded mismatch broken eights matrix even last chosen unsupported".split()
+    )
     assert functions_in("f: int = 3\nclass C:\n    def g(self): ...\nh = partial(f)\nk = print(1)") == ["h"]
 
 
@@ -386,7 +437,7 @@ def test_reports_make_their_folder(run, tmp_path):
 
 def test_errors_of_programs_have_the_line_of_the_user(run):
     code, _, error = run("estimate", "command_line_program.py:mismatch", "--arg", "f32[2]", "--arg", "f32[3]")
-    assert code == 3 and "TypeError: add got incompatible shapes" in error
+    assert code == 2 and "TypeError: add got incompatible shapes" in error
     line = MODULE.splitlines().index("    return w + x") + 1
     assert f"  command_line_program.py:{line}, in mismatch: return w + x\n" in error
     Path("imports_nothing.py").write_text("\nimport no_such_module\n")
@@ -399,15 +450,28 @@ def test_errors_of_programs_have_the_line_of_the_user(run):
 
 def test_programs_that_fail_are_exit_code_3(run, tmp_path):
     code, _, error = run("estimate", "command_line_program:broken", "--arg", "f32[2]")
-    assert code == 3 and "ValueError: broken by intention" in error and "Traceback" not in error
+    assert code == 3 and "RuntimeError: broken by intention" in error and "Traceback" not in error
     code, _, error = run("estimate", "command_line_program:broken", "--arg", "f32[2]", "--traceback")
     assert code == 3 and "Traceback" in error and "command_line_program.py" in error
+    code, _, error = run("estimate", "command_line_program:chosen", "--arg", "f32[]")
+    assert code == 3 and "TracerBoolConversionError" in error
     code, text, error = run("estimate", "command_line_program:unsupported", "--arg", "f32[2]", "--json")
     assert code == 3 and "target_of_another_library" in json.loads(text)["error"]
     path = tmp_path / "damaged.mlir"
     path.write_text("module { nonsense }")
     code, _, error = run("estimate", str(path))
     assert code == 3 and "not valid StableHLO" in error
+
+
+def test_refused_arguments_have_a_traceback_too(run):
+    code, _, error = run("estimate", "command_line_program:matrix", "--arg", "f32[2]", "--traceback")
+    assert code == 2 and "Traceback" in error and "x must be a matrix" in error
+
+
+def test_variables_that_are_not_valid_are_exit_code_2(run, monkeypatch):
+    monkeypatch.setenv("JAX_IPU_MODEL_VERSION", "boww")
+    code, _, error = run("estimate", "command_line_program:sine", "--arg", "f32[2]")
+    assert code == 2 and "JAX_IPU_MODEL_VERSION='boww' is not valid" in error
 
 
 def test_interrupted_commands_are_exit_code_130(run, monkeypatch):

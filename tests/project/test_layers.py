@@ -14,7 +14,7 @@ NATIVE = "jax_ipu._ipu"
 # layer and those below.
 LAYERS = (
     (
-        *("facts", "_ipu", "version", "names", "files", "environment", "compiler.errors", "compiler.types"),
+        *("facts", "_ipu", "version", "names", "chips", "files", "environment", "compiler.errors", "compiler.types"),
         *("compiler.location", "compiler.tables", "compiler.contexts", "poplibs"),
     ),
     (
@@ -35,7 +35,7 @@ LAYERS = (
     ("fit", "compiler.out_of_memory", "compiler.compilation", "compiler.fit"),
     ("advice", "compiler.cuts", "compiler.trials", "compiler.advice"),
     ("compiler", "compiler.api", "compiler", "compiler.estimates", "compiler.tile_map"),
-    ("JAX", "chips", "config", "counters", "integration", "tile"),
+    ("JAX", "config", "counters", "integration", "tile"),
     ("models", "models"),
     (
         *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", "traces", ""),
