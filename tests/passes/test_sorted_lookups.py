@@ -1,0 +1,59 @@
+"""Lookups of what was sorted, at the positions that the sort gives, are the sorted elements."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jax_ipu
+from jax_ipu.compiler import pipeline
+from support.modes import array, check, each_mode
+from support.stages import imported
+
+X = np.round(array(40, 6) * 4) / 4  # with equal elements
+X[3, 2], X[7, 2], X[9, 1], X[5, 2], X[8, 2] = np.nan, -np.nan, np.inf, -0.0, 0.0
+
+
+def along(x, axis):
+    return jnp.take_along_axis(x, jnp.argsort(x, axis=axis), axis, mode="promise_in_bounds")
+
+
+# A function of X, and whether a lookup is left.
+CASES = {
+    "vector": (lambda x: x[:, 2][jnp.argsort(x[:, 2])], False),
+    "and_positions": (lambda x: (i := jnp.argsort(x[:, 2]), x[:, 2][i]), False),
+    "of_a_column": (lambda x: (c := x[:, 2:3].T.reshape(-1))[jnp.argsort(c)], False),
+    "columns": (lambda x: along(x, 0), False),
+    "rows": (lambda x: along(x, 1), False),
+    "whole_numbers": (lambda x: (i := jnp.nan_to_num(x[:, 1]).astype(jnp.int32))[jnp.argsort(i)], False),
+    "unique": (lambda x: jnp.unique(x[:, 2], size=9), True),
+    "narrow_positions": (lambda x: x[:, 2][jnp.argsort(x[:, 2]).astype(jnp.int8)], True),
+    "of_another": (lambda x: x[:, 3][jnp.argsort(x[:, 2])], True),
+    "twice": (lambda x: x[:, 2][jnp.argsort(x[:, 2])[jnp.argsort(x[:, 2])]], True),
+    "backwards": (lambda x: x[:, 2][jnp.argsort(x[:, 2])[::-1]], True),
+}
+
+
+@each_mode
+@pytest.mark.parametrize("case", CASES)
+def test_values(case, mode):
+    check(CASES[case][0], X, mode=mode)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_lookups(case):
+    function, left = CASES[case]
+    module = imported(jax.jit(function).lower(X).as_text())
+    pipeline.rewrite(module)
+    assert any(op.name == "gather" for op in module.main.block.walk()) == left
+
+
+def test_bits_are_those_of_the_sorted_elements():
+    """Signed zeros and NaN are equal in a sort: they keep their order."""
+    check(lambda x: jax.lax.bitcast_convert_type(CASES["vector"][0](x), jnp.int32), X, mode=("fast", 8))
+
+
+def test_costs_what_the_sort_does():
+    x = jax.ShapeDtypeStruct((100_000,), np.float32)
+    sort, lookup = (jax_ipu.estimate(f, x).cycles for f in (jnp.sort, lambda x: x[jnp.argsort(x)]))
+    assert lookup == sort
