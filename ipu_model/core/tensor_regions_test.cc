@@ -17,6 +17,7 @@
 #include "poplar/Graph.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/MetadataCreation.hpp"
+#include "poplar/QuarterFloat.hpp"
 #include "poplar/TypeConversion.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -243,6 +244,37 @@ TEST(ConstantsOfOneValue) {
   CHECK(half.containsAliases() && half[4].getConstantValue(&value) && value == 1);
   CHECK(graph.addConstant(poplar::FLOAT, {3, 0}, 1.0f).numElements() == 0);
   CHECK(!graph.addConstant(poplar::FLOAT, {1, 1}, 1.0f).containsAliases());
+}
+
+TEST(NumbersThatAreTooLargeForAQuarter) {
+  using Format = poplar::QuarterMetadata::Format;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const struct {
+    Format format;
+    int scale;
+    float value;
+    unsigned char largest, nan;  // without and with nanoo
+  } cases[] = {
+      {Format::F143, 0, 240, 0x7f, 0x7f},           {Format::F143, 0, 247, 0x7f, 0x7f},
+      {Format::F143, 0, 248, 0x7f, 0x80},           {Format::F143, 0, -248, 0xff, 0x80},
+      {Format::F143, 1, 480, 0x7f, 0x7f},           {Format::F143, -10, 8, 0x7f, 0x80},
+      {Format::F152, 0, 57344, 0x7f, 0x7f},         {Format::F152, 0, 61439, 0x7f, 0x7f},
+      {Format::F152, 0, 61440, 0x7f, 0x80},         {Format::F152, 0, -1e9f, 0xff, 0x80},
+      {Format::F143, 31, infinity, 0x80, 0x80},     {Format::F152, 31, -infinity, 0x80, 0x80},
+      {Format::F143, 0, std::nanf(""), 0x80, 0x80},
+  };
+  for (const auto& c : cases) {
+    const poplar::QuarterMetadata metadata(c.format, c.scale);
+    for (const bool nanoo : {false, true}) {
+      const unsigned char expected = nanoo ? c.nan : c.largest;
+      unsigned char one = 1, of_range = 1;
+      poplar::convertToDeviceType(poplar::QUARTER, metadata, c.value, &one, nanoo);
+      poplar::convertToDeviceType(poplar::QUARTER, metadata, std::vector<float>{c.value}, &of_range, nanoo);
+      CHECK_EQ(one, expected);
+      CHECK_EQ(of_range, expected);
+      CHECK_EQ(poplar::toQuarter(c.value, {c.format == Format::F152, c.scale}, nanoo).bits, expected);
+    }
+  }
 }
 
 TEST(QuarterMetadata) {
