@@ -206,6 +206,13 @@ TEST(VirtualGraphsHaveTilesOfTheirOwn) {
   second.setTileMapping(u, {{{0, 512}}, {{512, 1000}}, {{1000, 1024}}});
   CHECK((graph.getTileMapping(u)[4] == Intervals{{512, 1000}} &&
          graph.getTileMapping(u)[5] == Intervals{{0, 512}}));
+  const Tensor whole = second.addVariable(poplar::FLOAT, {6}), part = second.addVariable(poplar::FLOAT, {6});
+  second.setTileMapping(whole, 2);
+  second.setTileMapping(part.slice(0, 6), 2);
+  for (const Tensor& v : {whole, part}) {
+    CHECK(graph.getTileMapping(v)[7] == Intervals({{0, 6}}));
+    CHECK(second.getTileMapping(v)[2] == Intervals({{0, 6}}));
+  }
   CHECK_THROWS(poplar::invalid_tile_mapping, second.setTileMapping(u, 3));
   CHECK_THROWS(poplar::poplar_error, second.createVirtualGraph(0, 4));
   CHECK(second.createVirtualGraph(2, 3).convertVirtualTileToPhysicalTile(0) == 7);
@@ -295,7 +302,10 @@ TEST(QuarterMetadata) {
   CHECK_THROWS(poplar::poplar_error, QuarterMetadata(QuarterMetadata::Format::F143, 32));
 
   Graph graph = NewGraph();
-  CHECK_THROWS(poplar::poplar_error, graph.addVariable(poplar::QUARTER, {4}));
+  const Tensor own = graph.addVariable(poplar::QUARTER, {4}, "own");
+  CHECK(own.getMetadata() != graph.addVariable(poplar::QUARTER, {4}, "other").getMetadata());
+  CHECK(graph.getTileMapping(own.getMetadata())[0].size() == 1);
+  CHECK_THROWS(poplar::poplar_error, graph.addVariable(poplar::QUARTER, Tensor(), {4}));
   const Tensor metadata = graph.addConstant(poplar::QUARTER_METADATA, {1},
                                             QuarterMetadata(QuarterMetadata::Format::F152, 0).getBinary());
   const Tensor q = graph.addVariable(poplar::QUARTER, metadata, {4});
