@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "check.h"
+#include "poplar/Engine.hpp"
+#include "poplar/MetadataCreation.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
+#include "poplar/exceptions.hpp"
 #include "testing/plan_runner.h"
 
 using namespace ipu_model;
@@ -186,6 +189,48 @@ TEST(CopiesHaveOneVertexForEachPart) {
       for (const Vertex& v : vertices) copied += v.box.num_elements();
       CHECK_EQ(copied, NumElements(shape));
     }
+  }
+}
+
+TEST(CopiesOfQuartersCopyTheirMetadata) {
+  using poplar::QuarterMetadata;
+  using poplar::program::Copy;
+  using Format = QuarterMetadata::Format;
+  for (const char* mode : {"fast", "tile"}) {
+    poplar::Graph graph = NewGraph();
+    const auto add = [&](const poplar::Tensor& metadata, unsigned tile) {
+      const poplar::Tensor made = graph.addVariable(poplar::QUARTER, metadata, {6});
+      graph.setTileMapping(made, tile);
+      return made;
+    };
+    const poplar::Tensor in = graph.addVariable(poplar::QUARTER, {6}, "in");
+    graph.setTileMapping(in, 1);
+    const poplar::Tensor whole = graph.clone(in), part = graph.clone(in.slice(1, 4));
+    const poplar::Tensor shared = add(in.getMetadata(), 2);
+    const poplar::Tensor fixed = add(poplar::createConstantMetadataTensor(graph, Format::F143, 2), 3);
+    const poplar::Tensor same = add(poplar::createConstantMetadataTensor(graph, Format::F143, 2), 0);
+    // Elements whose format is not known when the program is made cannot become those of a fixed one.
+    CHECK_THROWS(poplar::control_program_error, Copy(in, fixed));
+    Sequence prog;
+    prog.add(Copy(in, whole));
+    prog.add(Copy(whole.slice(1, 4), part));
+    prog.add(Copy(whole, shared));
+    prog.add(Copy(same, fixed));
+    graph.createHostWrite("in", in);
+    graph.createHostRead("part", part);
+    graph.createHostRead("shared", shared);
+    poplar::Engine engine(graph, prog, {{"execution", mode}});
+    engine.load(poplar::Device(graph.getTarget(), 0));
+    const std::vector<unsigned char> bytes = {1, 2, 3, 4, 5, 6};
+    const QuarterMetadata given(Format::F152, -7);
+    engine.writeTensor("in", given, bytes.data(), bytes.data() + 6);
+    engine.run();
+    QuarterMetadata of_part, of_shared;
+    std::vector<unsigned char> out(3), all(6);
+    engine.readTensor("part", of_part, out.data(), out.data() + 3);
+    engine.readTensor("shared", of_shared, all.data(), all.data() + 6);
+    CHECK(of_part == given && of_shared == given);
+    CHECK((out == std::vector<unsigned char>{2, 3, 4}) && all == bytes);
   }
 }
 

@@ -190,7 +190,12 @@ unsigned Graph::physicalTile(unsigned tile, const std::string& what) const {
 
 Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shape,
                           const DebugContext& debugContext) {
-  return addVariable(type, Tensor(), shape, debugContext);
+  Tensor metadata;
+  if (type.requiresMetadata()) {
+    metadata = addVariable(QUARTER_METADATA, {1}, {debugContext, "metadata"});
+    setTileMapping(metadata, 0);
+  }
+  return addVariable(type, metadata, shape, debugContext);
 }
 
 Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
@@ -203,7 +208,9 @@ Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::v
 
 Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shape,
                           VariableMappingMethod mappingMethod, const DebugContext& debugContext) {
-  return addVariable(type, Tensor(), shape, mappingMethod, debugContext);
+  const Tensor tensor = addVariable(type, shape, debugContext);
+  if (mappingMethod == VariableMappingMethod::LINEAR) poputil::mapTensorLinearly(*this, tensor, 1, 1);
+  return tensor;
 }
 
 Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,

@@ -82,7 +82,7 @@ void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
       // As a grid, so that operations find the parts of its dimensions.
       const ipu_model::Shape parts(variable.shape.size(), 1);
       variable.mapping =
-          ipu_model::Mapping(ipu_model::Grid::Of(variable.shape, parts, getTarget().getNumTiles(), tile));
+          ipu_model::Mapping(ipu_model::Grid::Of(variable.shape, parts, impl_->target.getNumTiles(), tile));
       return;
     }
   }

@@ -152,6 +152,23 @@ AssumeEqualAcrossReplicas::AssumeEqualAcrossReplicas(const Tensor& tensor, const
   CheckValid(tensor, "AssumeEqualAcrossReplicas");
 }
 
+namespace {
+
+// Whether a copy between the tensors, which fit, is one between their metadata as well. Throws where the
+// elements would have other values than those of `src`.
+bool CopiesMetadata(const Tensor& src, const Tensor& dst) {
+  if (!src.hasMetadata() || !dst.hasMetadata()) return false;
+  const Tensor from = src.getMetadata(), to = dst.getMetadata();
+  if (from.flatten() == to.flatten()) return false;
+  if (!to.containsConstant()) return true;
+  unsigned char given = 0, kept = 0;
+  if (from.getConstantValue(&given) && to.getConstantValue(&kept) && given == kept) return false;
+  throw control_program_error("Copy: the metadata of " + Describe(dst) + " is a constant, and that of " +
+                              Describe(src) + " is another; make the former a variable");
+}
+
+}  // namespace
+
 Copy::Copy(const Tensor& src, const Tensor& dst, bool /*dontOutline*/, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kOperation, debugContext)) {
   CheckValid(src, "Copy");
@@ -161,6 +178,13 @@ Copy::Copy(const Tensor& src, const Tensor& dst, bool /*dontOutline*/, const Deb
                                 " does not match the number or type of elements of " + Describe(dst));
   }
   if (src.graph() != dst.graph()) throw control_program_error("Copy: the tensors are of different graphs");
+  if (CopiesMetadata(src, dst)) {
+    const Copy metadata(src.getMetadata(), dst.getMetadata(), false, {debugContext, "metadata"});
+    const Copy elements(src.reinterpret(UNSIGNED_CHAR), dst.reinterpret(UNSIGNED_CHAR), false, debugContext);
+    node_ = NewNode(ProgramKind::kSequence, debugContext);
+    node_->children = {metadata.node(), elements.node()};
+    return;
+  }
   node_->operation = ipu_model::MakeCopy(src, dst);
   node_->operation->name = node_->name;
 }

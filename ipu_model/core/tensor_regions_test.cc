@@ -17,6 +17,7 @@
 #include "poplar/Graph.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/MetadataCreation.hpp"
+#include "poplar/QuarterFloat.hpp"
 #include "poplar/TypeConversion.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -205,6 +206,13 @@ TEST(VirtualGraphsHaveTilesOfTheirOwn) {
   second.setTileMapping(u, {{{0, 512}}, {{512, 1000}}, {{1000, 1024}}});
   CHECK((graph.getTileMapping(u)[4] == Intervals{{512, 1000}} &&
          graph.getTileMapping(u)[5] == Intervals{{0, 512}}));
+  const Tensor whole = second.addVariable(poplar::FLOAT, {6}), part = second.addVariable(poplar::FLOAT, {6});
+  second.setTileMapping(whole, 2);
+  second.setTileMapping(part.slice(0, 6), 2);
+  for (const Tensor& v : {whole, part}) {
+    CHECK(graph.getTileMapping(v)[7] == Intervals({{0, 6}}));
+    CHECK(second.getTileMapping(v)[2] == Intervals({{0, 6}}));
+  }
   CHECK_THROWS(poplar::invalid_tile_mapping, second.setTileMapping(u, 3));
   CHECK_THROWS(poplar::poplar_error, second.createVirtualGraph(0, 4));
   CHECK(second.createVirtualGraph(2, 3).convertVirtualTileToPhysicalTile(0) == 7);
@@ -245,6 +253,37 @@ TEST(ConstantsOfOneValue) {
   CHECK(!graph.addConstant(poplar::FLOAT, {1, 1}, 1.0f).containsAliases());
 }
 
+TEST(NumbersThatAreTooLargeForAQuarter) {
+  using Format = poplar::QuarterMetadata::Format;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const struct {
+    Format format;
+    int scale;
+    float value;
+    unsigned char largest, nan;  // without and with nanoo
+  } cases[] = {
+      {Format::F143, 0, 240, 0x7f, 0x7f},           {Format::F143, 0, 247, 0x7f, 0x7f},
+      {Format::F143, 0, 248, 0x7f, 0x80},           {Format::F143, 0, -248, 0xff, 0x80},
+      {Format::F143, 1, 480, 0x7f, 0x7f},           {Format::F143, -10, 8, 0x7f, 0x80},
+      {Format::F152, 0, 57344, 0x7f, 0x7f},         {Format::F152, 0, 61439, 0x7f, 0x7f},
+      {Format::F152, 0, 61440, 0x7f, 0x80},         {Format::F152, 0, -1e9f, 0xff, 0x80},
+      {Format::F143, 31, infinity, 0x80, 0x80},     {Format::F152, 31, -infinity, 0x80, 0x80},
+      {Format::F143, 0, std::nanf(""), 0x80, 0x80},
+  };
+  for (const auto& c : cases) {
+    const poplar::QuarterMetadata metadata(c.format, c.scale);
+    for (const bool nanoo : {false, true}) {
+      const unsigned char expected = nanoo ? c.nan : c.largest;
+      unsigned char one = 1, of_range = 1;
+      poplar::convertToDeviceType(poplar::QUARTER, metadata, c.value, &one, nanoo);
+      poplar::convertToDeviceType(poplar::QUARTER, metadata, std::vector<float>{c.value}, &of_range, nanoo);
+      CHECK_EQ(one, expected);
+      CHECK_EQ(of_range, expected);
+      CHECK_EQ(poplar::toQuarter(c.value, {c.format == Format::F152, c.scale}, nanoo).bits, expected);
+    }
+  }
+}
+
 TEST(QuarterMetadata) {
   using poplar::QuarterMetadata;
   for (const auto format : {QuarterMetadata::Format::F143, QuarterMetadata::Format::F152}) {
@@ -263,7 +302,10 @@ TEST(QuarterMetadata) {
   CHECK_THROWS(poplar::poplar_error, QuarterMetadata(QuarterMetadata::Format::F143, 32));
 
   Graph graph = NewGraph();
-  CHECK_THROWS(poplar::poplar_error, graph.addVariable(poplar::QUARTER, {4}));
+  const Tensor own = graph.addVariable(poplar::QUARTER, {4}, "own");
+  CHECK(own.getMetadata() != graph.addVariable(poplar::QUARTER, {4}, "other").getMetadata());
+  CHECK(graph.getTileMapping(own.getMetadata())[0].size() == 1);
+  CHECK_THROWS(poplar::poplar_error, graph.addVariable(poplar::QUARTER, Tensor(), {4}));
   const Tensor metadata = graph.addConstant(poplar::QUARTER_METADATA, {1},
                                             QuarterMetadata(QuarterMetadata::Format::F152, 0).getBinary());
   const Tensor q = graph.addVariable(poplar::QUARTER, metadata, {4});

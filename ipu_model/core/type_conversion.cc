@@ -21,8 +21,8 @@ double QuarterValue(std::uint8_t byte, QuarterMetadata::Format format) {
   return (byte & 0x80) != 0 ? -value : value;
 }
 
-std::uint8_t QuarterBits(double value, QuarterMetadata::Format format) {
-  if (std::isnan(value)) return 0x80;
+std::uint8_t QuarterBits(double value, QuarterMetadata::Format format, bool nanoo) {
+  if (!std::isfinite(value)) return 0x80;
   const double magnitude = std::fabs(value);
   // The values of 0 to 0x7f ascend.
   unsigned low = 0, high = 0x7f;
@@ -38,6 +38,10 @@ std::uint8_t QuarterBits(double value, QuarterMetadata::Format format) {
     const double below = magnitude - QuarterValue(static_cast<std::uint8_t>(low), format);
     const double above = QuarterValue(static_cast<std::uint8_t>(low + 1), format) - magnitude;
     if (above < below || (above == below && low % 2 == 1)) ++low;
+  } else if (nanoo) {
+    // The largest significand is odd: the number in the middle rounds up.
+    const double largest = QuarterValue(0x7f, format), step = largest - QuarterValue(0x7e, format);
+    if (magnitude - largest >= step / 2) return 0x80;
   }
   return static_cast<std::uint8_t>(low == 0 ? 0 : low | (std::signbit(value) ? 0x80u : 0u));
 }
@@ -50,13 +54,13 @@ void CheckSingle(const poplar::Type& type) {
 }  // namespace
 
 void NumbersToDevice(const poplar::Type& type, const QuarterMetadata* metadata, const double* from,
-                     std::size_t n, void* to) {
+                     std::size_t n, void* to, bool nanoo) {
   CheckSingle(type);
   auto* out = static_cast<char*>(to);
   for (std::size_t i = 0; i < n; ++i) {
     if (metadata != nullptr) {
       const std::uint8_t bits =
-          QuarterBits(std::ldexp(from[i], -metadata->getScale()), metadata->getFormat());
+          QuarterBits(std::ldexp(from[i], -metadata->getScale()), metadata->getFormat(), nanoo);
       std::memcpy(out, &bits, 1);
     } else if (IsInteger(type.id())) {
       const auto integer = static_cast<std::int64_t>(from[i]);

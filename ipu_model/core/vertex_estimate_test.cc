@@ -91,6 +91,27 @@ TEST(given_cycles_need_no_second_compilation) {
   CHECK_EQ(NumLoopsFiles(), 1);
 }
 
+TEST(elements_of_a_vector_have_size_one) {
+  std::size_t first = 0, second = 0;
+  bool beyond_throws = false;
+  ReportOfVertex("Add", 64, [&](Graph& g, const VertexRef&) {
+    g.registerPerfEstimator("Add", [&](const poplar::VertexIntrospector& v, const poplar::Target&) {
+      const poplar::FieldData& x = v.getFieldInfo("x");
+      first = x.getSizeAtIndex(0);
+      second = x[1].size();
+      try {
+        x.getSizeAtIndex(64);
+      } catch (const std::out_of_range&) {
+        beyond_throws = true;
+      }
+      return poplar::VertexPerfEstimate(1);
+    });
+  });
+  CHECK_EQ(first, 64u);
+  CHECK_EQ(second, 1u);
+  CHECK(beyond_throws);
+}
+
 TEST(cycles_from_the_compiled_loop_grow_with_the_elements) {
   for (const char* type : {"Add", "AddSix"}) {
     const auto cycles = [type](std::size_t n) { return ReportOfVertex(type, n).cycles.compute; };

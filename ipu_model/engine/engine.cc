@@ -266,19 +266,35 @@ pva::Report Engine::getReport(bool reportExecution) const {
   return pva::Report(std::make_shared<const ipu_model::ProfileFile>(state_->Describe(reportExecution)));
 }
 
-void Engine::printProfileSummary(std::ostream& stream, const OptionFlags& options) const {
+namespace {
+
+// Whether the steps of runs are printed; throws for an option that there is not.
+bool ShowsSteps(const std::string& function, const OptionFlags& options) {
   bool show_steps = false;
   for (const auto& [name, value] : options) {
     const bool known = name == "showExecutionSteps" || name == "showVarStorage" ||
                        name == "showOptimizations" || name == "showPerIpuMemoryUsage" || name == "colours";
     if (!known || (value != "true" && value != "false")) {
-      throw invalid_option("Engine::printProfileSummary: the option '" + name + "' = '" + value +
+      throw invalid_option(function + ": the option '" + name + "' = '" + value +
                            "' is not known; possible: showExecutionSteps, showVarStorage, showOptimizations, "
                            "showPerIpuMemoryUsage, colours = true, false");
     }
     if (name == "showExecutionSteps") show_steps = value == "true";
   }
+  return show_steps;
+}
+
+}  // namespace
+
+void Engine::printProfileSummary(std::ostream& stream, const OptionFlags& options) const {
+  const bool show_steps = ShowsSteps("Engine::printProfileSummary", options);
   stream << ipu_model::ProfileSummary(state_->Describe(true), show_steps) << std::flush;
+}
+
+void printGraphSummary(std::ostream& stream, const std::string& profilePath, const OptionFlags& options) {
+  ShowsSteps("printGraphSummary", options);
+  stream << ipu_model::GraphSummary(ipu_model::LoadProfileFile(profilePath, "printGraphSummary"))
+         << std::flush;
 }
 
 void Engine::resetExecutionProfile() { state_->ResetRuns(); }

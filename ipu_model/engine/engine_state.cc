@@ -198,6 +198,7 @@ poplar::Executable CompileForEngine(const poplar::Graph& graph,
     OutOfMemory saved(std::string(failure.what()) + ". Profile saved to: " + path, failure.report,
                       failure.program);
     saved.graphProfile = failure.graphProfile;
+    saved.profilePath = path;
     throw saved;
   }
 }

@@ -1,7 +1,9 @@
 #include "engine/profile_file.h"
 
+#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -189,6 +191,21 @@ ProfileFile ReadProfileFile(std::string_view data) {
   } catch (const std::runtime_error& error) {
     throw poplar::poplar_error(std::string("the profile cannot be read: ") + error.what() +
                                ". Make it again with the engine option autoReport.all = true");
+  }
+}
+
+ProfileFile LoadProfileFile(const std::string& path, const std::string& function) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream data;
+  data << in.rdbuf();
+  if (!in) {
+    throw poplar::poplar_error(function + ": cannot read '" + path +
+                               "'; engines write profile.pop with the option autoReport.all = true");
+  }
+  try {
+    return ReadProfileFile(data.str());
+  } catch (const poplar::poplar_error& error) {
+    throw poplar::poplar_error(function + ": '" + path + "': " + error.what());
   }
 }
 

@@ -132,8 +132,12 @@ ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, co
 std::string WriteProfileFile(const ProfileFile& file);
 ProfileFile ReadProfileFile(std::string_view data);
 
-// The text of Engine::printProfileSummary.
+// profile.pop of that path. Throws poplar::poplar_error, which begins with `function`.
+ProfileFile LoadProfileFile(const std::string& path, const std::string& function);
+
+// The text of Engine::printProfileSummary, and of printGraphSummary: what is known without a run.
 std::string ProfileSummary(const ProfileFile& file, bool show_steps);
+std::string GraphSummary(const ProfileFile& file);
 
 }  // namespace ipu_model
 

@@ -103,6 +103,12 @@ void PrintMemory(const ProfileFile& file, Text* out) {
              4);
 }
 
+void PrintProgram(const ProfileFile& file, Text* out) {
+  PrintTarget(file, out);
+  PrintGraph(file, out);
+  PrintMemory(file, out);
+}
+
 std::string Time(std::uint64_t cycles, double clock_hz) {
   return Grouped(cycles) + " (approx " + Fixed(static_cast<double>(cycles) / clock_hz * 1e6, 1) +
          " microseconds)";
@@ -161,11 +167,15 @@ void PrintExecution(const ProfileFile& file, bool show_steps, Text* out) {
 
 }  // namespace
 
+std::string GraphSummary(const ProfileFile& file) {
+  Text out;
+  PrintProgram(file, &out);
+  return out.Take();
+}
+
 std::string ProfileSummary(const ProfileFile& file, bool show_steps) {
   Text out;
-  PrintTarget(file, &out);
-  PrintGraph(file, &out);
-  PrintMemory(file, &out);
+  PrintProgram(file, &out);
   PrintExecution(file, show_steps, &out);
   return out.Take();
 }

@@ -1,9 +1,6 @@
 // The reader of profiles.
 #include "pva/pva.hpp"
 
-#include <fstream>
-#include <sstream>
-
 #include "engine/profile_file.h"
 #include "poplar/exceptions.hpp"
 
@@ -161,18 +158,8 @@ std::vector<ExecutionStep> ExecutionReport::steps() const {
 PoplarVersion Report::poplarVersion() const { return PoplarVersion(data_->version); }
 
 Report openReport(const std::string& filename) {
-  std::ifstream in(filename, std::ios::binary);
-  std::ostringstream data;
-  data << in.rdbuf();
-  if (!in) {
-    throw poplar::poplar_error("pva::openReport: cannot read '" + filename +
-                               "'; engines write profile.pop with the option autoReport.all = true");
-  }
-  try {
-    return Report(std::make_shared<const ipu_model::ProfileFile>(ipu_model::ReadProfileFile(data.str())));
-  } catch (const poplar::poplar_error& error) {
-    throw poplar::poplar_error("pva::openReport: '" + filename + "': " + error.what());
-  }
+  return Report(std::make_shared<const ipu_model::ProfileFile>(
+      ipu_model::LoadProfileFile(filename, "pva::openReport")));
 }
 
 }  // namespace pva

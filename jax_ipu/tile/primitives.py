@@ -307,6 +307,8 @@ def tile_map(
             f"the primitive '{primitive}' has no vertex; give it one with register_ipu_tile_primitive, or make a"
             " primitive with create_ipu_tile_primitive"
         )
+    # JAX compares the parameters of calls, so lists, as of dimensions, become tuples.
+    attributes = {name: _as_tuples(value) for name, value in attributes.items()}
     if primitive in default_attributes:
         # None is no value of a parameter that has one: a scatter without its update would replace, not add.
         given = {name: value for name, value in attributes.items() if value is not None}
@@ -338,6 +340,10 @@ def tile_map(
     )
     sharded = tuple(TileShardedArray(array, where) for array in results)
     return sharded if primitive.multiple_results else sharded[0]
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if type(value) in (list, tuple) else value
 
 
 def _text(tiles: tuple[int, ...]) -> str:

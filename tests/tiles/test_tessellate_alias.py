@@ -1,6 +1,8 @@
 """The package of the module tessellate_ipu: descriptions of vertices run, and its names are those of jax_ipu.tile."""
 
 import base64
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -121,6 +123,38 @@ def test_descriptions_are_plain_data(tessellate):
     assert data.IpuType.HALF.bytesize == 2
     assert data.Base64Data.from_decoded_data("12345").encoded_data == base64.b64encode(b"12345").decode()
     assert data.IpuVertexAttributeI32("n", 3) == data.IpuVertexAttributeI32.from_json_str('{"name":"n","value":3}')
+
+
+def test_modules_that_are_not_here_come_from_its_own_source(tessellate, tmp_path):
+    # tessellate_ipu.linalg is Python and C++ on the names of this package.
+    made = tmp_path / "tessellate_ipu" / "linalg"
+    made.mkdir(parents=True)
+    (made.parent / "__init__.py").write_text("raise ImportError('its own package is not imported')")
+    (made / "__init__.py").write_text("from tessellate_ipu import tile_put_sharded as put")
+    program = "import tessellate_ipu as t; from tessellate_ipu.linalg import put; assert put is t.tile_put_sharded"
+    path = os.pathsep.join([str(PACKAGE), str(tmp_path), *sys.path])
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def test_vertices_of_products_are_described(tessellate):
+    from tessellate_ipu.lax import tile_lax_dot as dot
+
+    for types, name in (
+        ((np.float32, np.float32), "poplin::ConvPartial1x1Out<float,float,true,true,8,2,false>"),
+        ((np.float16, np.float32), "poplin::ConvPartial1x1Out<half,float,true,true,8,4,false>"),
+        ((np.float16, np.float16), "poplin::ConvPartial1x1Out<half,half,true,true,16,4,false>"),
+    ):
+        assert dot.IpuConvPartial1x1StaticArgs(*types).vertex_name == name
+    with pytest.raises(ValueError, match="no sums in float16"):
+        dot.IpuConvPartial1x1StaticArgs(np.float32, np.float16)
+    halves = dot.IpuConvPartial1x1StaticArgs(np.float16, np.float16)
+    sizes = dot.IpuConvPartial1x1Args(1, 2, 3, 1, 1, 32, 16, True)
+    fields = {a.name: a.value for a in dot.make_conv_partial1x1_attributes(halves, sizes)}
+    # PopLibs' own functions give these for a row of 32 sums in reverse order and for neighbouring inputs.
+    assert fields["transformedOutStride"] == -44 and fields["transformedInStride"] == 1
+    assert dot.ipuReverseTransformedOutStride(-44, False, 16, 32) == (True, 1)
+    with pytest.raises(ValueError, match="takes 8 input channels of float32"):
+        dot.make_conv_partial1x1_attributes(dot.IpuConvPartial1x1StaticArgs(np.float32, np.float32), sizes)
 
 
 def test_devices_say_what_they_are(tessellate):

@@ -137,7 +137,7 @@ def test_products_on_each_tile(dtype, mode):
         a, b = on(x), on(y)
         results = [
             apply("dot_general", a, b, dimension_numbers=(((1,), (1,)), ((), ()))),
-            apply("dot_general", a, a, dimension_numbers=(((0,), (0,)), ((), ()))),
+            apply("dot_general", a, a, dimension_numbers=(([0], [0]), ([], []))),  # lists, as programs write them
             apply("dot_general", b, on(y[:, 0]), dimension_numbers=(((1,), (0,)), ((), ()))),
         ]
         return [r.array for r in results]

@@ -1,4 +1,10 @@
-"""The names of TessellateIPU, on `jax_ipu.tile`."""
+"""The names of TessellateIPU, on `jax_ipu.tile`.
+
+Modules that are not here, as `tessellate_ipu.linalg`, are those of TessellateIPU's own source, where the Python path
+has it.
+"""
+
+from pkgutil import extend_path
 
 from jax_ipu.tile import (
     TileShardedArray,
@@ -16,6 +22,7 @@ from jax_ipu.tile import (
 from tessellate_ipu import core, lax, utils
 from tessellate_ipu.core import tile_map
 
+__path__ = extend_path(__path__, __name__)
 __version__ = "0.2.0"
 __all__ = [
     "TileShardedArray",

@@ -202,6 +202,11 @@ class Engine {
   std::unique_ptr<ipu_model::EngineState> state_;
 };
 
+// Prints target, graph and memory of a profile that an option autoReport saved, as of a program that does not
+// fit (graph_memory_allocation_error::profilePath). The options of Engine::printProfileSummary have no
+// effect.
+void printGraphSummary(std::ostream& stream, const std::string& profilePath, const OptionFlags& options = {});
+
 }  // namespace poplar
 
 #endif  // POPLAR_ENGINE_HPP

@@ -76,12 +76,13 @@ class Graph {
 #endif
 
   // A new variable without a tile mapping: compileGraph requires one for every element. Throws poplar_error
-  // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count.
+  // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count. A QUARTER
+  // gets metadata of its own, a variable on tile 0.
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      VariableMappingMethod mappingMethod, const DebugContext& debugContext = {});
-  // QUARTER needs metadata, a tensor of one QUARTER_METADATA; for other types it is not valid().
+  // The metadata of a QUARTER, a tensor of one QUARTER_METADATA; for other types it is not valid().
   Tensor addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
   Tensor addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,

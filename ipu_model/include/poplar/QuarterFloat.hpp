@@ -36,9 +36,10 @@ inline float toFloat(quarter value, quarter_metadata metadata) {
   return (value.bits & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// Rounds to nearest, ties to even. A value that is too large becomes NaN with `nanoo`, otherwise the largest.
+// Rounds to nearest, ties to even. A number that is too large becomes NaN with `nanoo`, otherwise the
+// largest; infinity is always NaN.
 inline quarter toQuarter(float value, quarter_metadata metadata, bool nanoo = false) {
-  if (std::isnan(value)) return {0x80};
+  if (!std::isfinite(value)) return {0x80};
   const quarter_metadata unscaled = {metadata.f152, 0};
   const float magnitude = std::ldexp(std::fabs(value), -metadata.scale);
   unsigned low = 0, high = 0x7f;

@@ -12,10 +12,10 @@
 #include "poplar/Type.hpp"
 
 namespace ipu_model {
-// `type` is the representation of QUARTER if `metadata` is not null. Throws poplar::type_error for complex
-// types and those of less than a byte.
+// `type` is the representation of QUARTER if `metadata` is not null; with `nanoo` what is too large for it is
+// NaN. Throws poplar::type_error for complex types and those of less than a byte.
 void NumbersToDevice(const poplar::Type& type, const poplar::QuarterMetadata* metadata, const double* from,
-                     std::size_t n, void* to);
+                     std::size_t n, void* to, bool nanoo = false);
 void NumbersFromDevice(const poplar::Type& type, const poplar::QuarterMetadata* metadata, const void* from,
                        std::size_t n, double* to);
 // The same for integers, all of whose 64 bits count. `is_signed`: whether `from` or `to` are std::int64_t.
@@ -25,7 +25,7 @@ void IntegersFromDevice(const poplar::Type& type, const void* from, std::size_t 
 
 template <typename T>
 void ToDevice(const poplar::Type& type, const poplar::QuarterMetadata* metadata, const T* from, std::size_t n,
-              void* to) {
+              void* to, bool nanoo = false) {
   char* out = static_cast<char*>(to);
   for (std::size_t i = 0; i < n; ++i, out += SizeOf(type.id())) {
     if (std::is_integral_v<T> && metadata == nullptr && IsInteger(type.id())) {
@@ -33,7 +33,7 @@ void ToDevice(const poplar::Type& type, const poplar::QuarterMetadata* metadata,
       IntegersToDevice(type, &bits, std::is_signed_v<T>, 1, out);
     } else {
       const double value = static_cast<double>(from[i]);
-      NumbersToDevice(type, metadata, &value, 1, out);
+      NumbersToDevice(type, metadata, &value, 1, out, nanoo);
     }
   }
 }
@@ -67,17 +67,19 @@ template <typename T>
 std::enable_if_t<std::is_arithmetic_v<T>> convertToDeviceType(const Type& type, T src, void* dst) {
   ipu_model::ToDevice(type, nullptr, &src, 1, dst);
 }
-// To elements of QUARTER with this metadata. A value that is too large becomes the largest one.
+// To elements of QUARTER with this metadata. A number that is too large becomes the largest one, or NaN with
+// `nanoo`; infinity is always NaN.
 template <typename Range>
-auto convertToDeviceType(const Type& type, const QuarterMetadata& metadata, const Range& src, void* dst)
+auto convertToDeviceType(const Type& type, const QuarterMetadata& metadata, const Range& src, void* dst,
+                         bool nanoo = false)
     -> decltype(static_cast<void>(src.data()), static_cast<void>(src.size())) {
-  ipu_model::ToDevice(type, &metadata, src.data(), src.size(), dst);
+  ipu_model::ToDevice(type, &metadata, src.data(), src.size(), dst, nanoo);
 }
 template <typename T>
 std::enable_if_t<std::is_arithmetic_v<T>> convertToDeviceType(const Type& type,
                                                               const QuarterMetadata& metadata, T src,
-                                                              void* dst) {
-  ipu_model::ToDevice(type, &metadata, &src, 1, dst);
+                                                              void* dst, bool nanoo = false) {
+  ipu_model::ToDevice(type, &metadata, &src, 1, dst, nanoo);
 }
 
 // Converts elements of `type` at `src` to one value, or to all values of a range.

@@ -56,7 +56,10 @@ class FieldData {
   std::size_t size() const { return size_; }
   // One edge of several. Throws std::out_of_range where its size or values are taken.
   SizeT operator[](std::size_t i) const { return SizeT(this, i); }
-  std::size_t getSizeAtIndex(std::size_t i) const { return edges_.at(i); }
+  // An element of a single vector, which is no edge of its own, has size 1: estimators of PopLibs ask for it.
+  std::size_t getSizeAtIndex(std::size_t i) const {
+    return edges_.size() == 1 && i > 0 && i < size_ ? 1 : edges_.at(i);
+  }
   // The numbers in the state of the vertex, and of an edge that is connected to constants. For several edges
   // T is a std::vector. Throws std::out_of_range if the field has no such number.
   template <typename T>

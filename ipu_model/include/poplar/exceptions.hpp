@@ -81,6 +81,8 @@ struct graph_memory_allocation_error : poplar_error {
       : poplar_error(message, "graph_memory_allocation_error") {}
   // A map with the target and the bytes on each tile, of a program that was compiled and did not fit.
   ProfileValue graphProfile;
+  // The file with its profile (printGraphSummary prints it), if an option autoReport asked for one.
+  std::string profilePath;
 };
 
 // A run that failed.
