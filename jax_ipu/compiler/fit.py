@@ -35,7 +35,7 @@ def map_program(
     """The stages "passes" and "map"; arguments and errors as for `pipeline.optimize`."""
     # Passes that compute large values in parts need to know the memory.
     memory = target.num_tiles * target.bytes_per_tile if settings.fit == "on" else 0
-    optimized = pipeline.optimize(program, memory, settings.outline == "always", change)
+    optimized = pipeline.optimize(program, memory, settings.outline == "always", change, target.num_tiles)
     return map_tensors(optimized, settings.mapping)
 
 

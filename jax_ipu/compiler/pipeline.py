@@ -157,7 +157,11 @@ class OptimizedProgram:
 
 @staged("passes")
 def optimize(
-    program: LegalProgram, memory: int, memory_first: bool = False, change: Change | None = None
+    program: LegalProgram,
+    memory: int,
+    memory_first: bool = False,
+    change: Change | None = None,
+    num_tiles: int = 0,
 ) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 
@@ -166,12 +170,13 @@ def optimize(
         memory: bytes of the tiles of an IPU.
         memory_first: without the passes that cost memory, with those that save it.
         change: for a variant of the program.
+        num_tiles: of an IPU; 0 if passes need not use all of them.
 
     Raises:
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
-    module.memory, module.frugal = memory, memory_first
+    module.memory, module.frugal, module.num_tiles = memory, memory_first, num_tiles
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:

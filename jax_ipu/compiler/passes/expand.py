@@ -18,12 +18,12 @@ from jax_ipu.compiler.types import COMPLEX
 
 
 def run(module: Module) -> None:
-    """Applies to all ops of main RULES, and rules for collectives that depend on the number of IPUs."""
-    rules = RULES
+    """Applies to all ops of main RULES, and rules that depend on the number of IPUs and of their tiles."""
+    rules = RULES | long_fft.rules(module.num_tiles)
     if module.num_replicas * module.num_partitions == 1:
-        rules = RULES | single_member.RULES
+        rules |= single_member.RULES
     elif module.num_replicas > 1 and module.num_partitions > 1:
-        rules = RULES | ragged_all_to_all.RULES_OF_REPLICATED_PARTITIONS
+        rules |= ragged_all_to_all.RULES_OF_REPLICATED_PARTITIONS
     rewrite(module.main.block, rules)
 
 
@@ -66,7 +66,6 @@ RULES: dict[str, Rule] = {
     **batch_norm.RULES,
     **bitcast.RULES,
     **legacy_ops.RULES,
-    **long_fft.RULES,
     **ragged_all_to_all.RULES,
     **random_numbers.RULES,
     **small_floats.RULES,
