@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import jax_ipu
 from support.modes import array, check
 
 
@@ -32,3 +33,28 @@ def test_prime_lengths_vertex_by_vertex(name):
     with jax.enable_x64(True):
         x = array(2, 8209, dtype="complex128")
         check(getattr(jnp.fft, name), x, mode=("tile", 64), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+@pytest.mark.parametrize("n", [600, 97 * 89, 10_000, 7 * 1009])
+def test_few_lines_that_fit_on_a_tile(n, name):
+    """They are split over the tiles, with factors from one table, from two, or from two that are cut."""
+    x = array(2, n // 2 + 1 if name == "irfft" else n, dtype="float32" if name == "rfft" else "complex64")
+    options = {"n": n} if name == "irfft" else {}
+    check(lambda x: getattr(jnp.fft, name)(x, **options), x, mode=("tile", 64), rtol=1e-5)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_cycles_grow_with_the_points(inverse):
+    """Neither is a tile alone with a line for long, nor are the factors between two steps computed as sines."""
+    function = jnp.fft.ifft if inverse else jnp.fft.fft
+    before = 0
+    for n in (256, 1024, 4096, 16384, 65536, 262144, 1048576):
+        cycles = jax_ipu.estimate(function, jax.ShapeDtypeStruct((n,), jnp.complex64)).cycles
+        assert cycles < 6 * max(before, 3000), (n, cycles, before)
+        before = cycles
+
+
+def test_as_many_lines_as_tiles_stay_whole():
+    estimate = jax_ipu.estimate(jnp.fft.fft, jax.ShapeDtypeStruct((1472, 1000), jnp.complex64))
+    assert [row[0] for row in estimate.table(top=99)[1:]] == ["fft"]
