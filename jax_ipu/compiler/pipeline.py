@@ -39,6 +39,7 @@ from jax_ipu.compiler.passes import (
     matmul_roles,
     narrow_sums,
     nested_updates,
+    order_statistics,
     outline,
     padded_state,
     partial_reads,
@@ -93,6 +94,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("random counters", random_counters.run),
     ("sorted positions", sorted_positions.run),
     ("sorted lookups", sorted_lookups.run),
+    ("order statistics", order_statistics.run),
     ("flat indices", flat_indices.run),
     ("blocks", blocks.run),
     ("long reductions", long_reductions.run),
@@ -111,7 +113,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives", "invariants"))
-_SAVE_MEMORY = frozenset(("recompute", "outline", "long reductions", "long rows", "index parts"))
+_SAVE_MEMORY = frozenset(("recompute", "outline", "order statistics", "long reductions", "long rows", "index parts"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
 
