@@ -194,7 +194,7 @@ def _bisect(
         tested = [Value((), "u32", None, i) for i in range(2)]
         test = Rewriter()
         test.location = rewriter.location
-        test.ops.append(Op("return", [_compare("LT", *tested, test)], [], None, (), rewriter.location))
+        test.ops.append(Op("return", [_compare("LT", tested[0], tested[1], test)], [], None, (), rewriter.location))
         regions = Block(tested, test.ops), Block(args, body.ops)
         loop = Op("while", start, types, None, regions, rewriter.location)
     rewriter.ops.append(loop)

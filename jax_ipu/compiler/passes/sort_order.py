@@ -27,7 +27,7 @@ def is_ascending(comparator: Block) -> bool:
         test = comparator.results[0].op
         if test is None or test.name != "compare" or test.operands not in (comparator.args, comparator.args[::-1]):
             return False
-        return test.attrs["comparison_direction"] == ("LT" if test.operands == comparator.args else "GT")
+        return bool(test.attrs["comparison_direction"] == ("LT" if test.operands == comparator.args else "GT"))
     if dtype not in FLOAT:
         return False
     # Such ops change an element only where it is equal to a constant, or NaN.
@@ -78,5 +78,5 @@ def _result(comparator: Block, a: float, b: float) -> Any:
 
 def _total(x: float) -> int:
     """The place of a float in the total order."""
-    (bits,) = struct.unpack("<q", struct.pack("<d", x))
+    bits: int = struct.unpack("<q", struct.pack("<d", x))[0]
     return bits if bits >= 0 else -(bits & (2**63 - 1)) - 1
