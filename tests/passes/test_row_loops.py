@@ -109,6 +109,7 @@ FITTING = {
     "digitize": (jnp.digitize, _array(58_000_000), _array(100)),
     "histogram": (lambda x: jnp.histogram(x, bins=50)[0], _array(110_000_000)),
     "searchsorted": (jnp.searchsorted, _array(1_000), _array(58_000_000)),
+    "in as many": (jnp.searchsorted, _array(39_000_000), _array(39_000_000)),
 }
 
 
@@ -117,6 +118,8 @@ def test_half_of_the_memory_fits(case):
     function, *args = FITTING[case]
     estimate = jax_ipu.estimate(function, *args)
     assert estimate.fits
+    if case == "in as many":
+        return  # each part goes over all of the table
     # A tenth of it costs as much for each row, with all rows at once.
     largest = args.index(max(args, key=lambda a: a.size))
     args[largest] = _array(args[largest].size // 10)

@@ -15,7 +15,7 @@ from jax_ipu.compiler.types import Shape
 # Loops with state of this part of the memory are cut.
 _LARGE = 1 / 8
 # Of the memory: what a part may take together with the arrays that are read and made, and at least.
-_ALL, _LEAST = 3 / 4, 1 / 32
+_ALL, _LEAST = 3 / 5, 1 / 32
 # Of a row: buffers and the order of lookups, for each byte of state and of what a trip makes.
 _BUFFERS = 1.25
 
