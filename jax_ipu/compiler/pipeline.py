@@ -39,12 +39,14 @@ from jax_ipu.compiler.passes import (
     matmul_roles,
     narrow_sums,
     nested_updates,
+    order_statistics,
     outline,
     padded_state,
     partial_reads,
     random_counters,
     readers_first,
     recompute,
+    row_loops,
     scalar_branches,
     scattered_sums,
     schedule,
@@ -93,7 +95,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("random counters", random_counters.run),
     ("sorted positions", sorted_positions.run),
     ("sorted lookups", sorted_lookups.run),
+    ("order statistics", order_statistics.run),
     ("flat indices", flat_indices.run),
+    ("row loops", row_loops.run),
     ("blocks", blocks.run),
     ("long reductions", long_reductions.run),
     ("long rows", long_rows.run),
@@ -111,7 +115,9 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives", "invariants"))
-_SAVE_MEMORY = frozenset(("recompute", "outline", "long reductions", "long rows", "index parts"))
+_SAVE_MEMORY = frozenset(
+    ("recompute", "outline", "order statistics", "row loops", "long reductions", "long rows", "index parts")
+)
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import jax_ipu
-from support.modes import check
+from jax_ipu.compiler import pipeline
+from jax_ipu.compiler.lowering import sort
+from jax_ipu.compiler.lowering.sort import alike
+from support.modes import check, forget_executables
 
 
 def numbers(size, dtype="float32"):
@@ -75,8 +78,8 @@ def test_vertices():
 # Operands and results take half of the memory, or what the function sorts does.
 FITTING = {
     "f16": (jnp.sort, (110_000_000,), jnp.float16),
-    "permutation": (lambda key: jax.random.permutation(key, 30_000_000), (2,), jnp.uint32),
-    "shuffle": (lambda x: jax.random.permutation(jax.random.key(1), x), (44_000_000,), jnp.float32),
+    "permutation": (lambda key: jax.random.permutation(key, 58_000_000), (2,), jnp.uint32),
+    "shuffle": (lambda x: jax.random.permutation(jax.random.key(1), x), (58_000_000,), jnp.float32),
     "median": (jnp.median, (80_000_000,), jnp.float32),
     "argmax": (jnp.argmax, (117_000_000,), jnp.float32),
     "argmax of int8": (jnp.argmax, (468_000_000,), jnp.int8),
@@ -88,3 +91,28 @@ FITTING = {
 def test_half_of_the_memory_fits(case):
     function, shape, dtype = FITTING[case]
     assert jax_ipu.estimate(function, jax.ShapeDtypeStruct(shape, dtype)).fits
+
+
+# Shuffles sort three times or twice.
+ALIKE = {
+    "shuffle": (lambda x: jax.random.permutation(jax.random.key(1), x), numbers(84_000)),
+    "permutation": (lambda x: jax.random.permutation(jax.random.key(1), 84_000) + 0 * x[0].astype(int), numbers(3)),
+    "pairs": (lambda x: by_absolute_value(by_absolute_value(x * 2)[1] - 3), numbers(84_000)),
+    "loop": (lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jnp.sort(-jnp.sort(x * (i - 1))), x), numbers(170_000)),
+}
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("case", ALIKE)
+def test_sorts_that_share_their_code(case, execution, monkeypatch):
+    """Where memory comes first, sorts that are alike are calls of one function."""
+    optimize, shared = pipeline.optimize, []
+    monkeypatch.setattr(pipeline, "optimize", lambda p, memory, _, change: optimize(p, memory, True, change))
+    monkeypatch.setattr(sort, "alike", lambda block: shared.append(alike(block)) or shared[-1])
+    forget_executables()
+    try:
+        function, x = ALIKE[case]
+        check(function, x, mode=(execution, 4))
+        assert shared[-1]
+    finally:
+        forget_executables()

@@ -35,6 +35,7 @@ class Context:
         "_lowerings",
         "_origin",
         "_replica_index",
+        "alike",
         "arguments",
         "codelets",
         "ffi_calls",
@@ -54,6 +55,7 @@ class Context:
         "remote_buffers",
         "result_names",
         "sequence",
+        "sorts",
         "stream_prefix",
         "strided_only",
         "tensors",
@@ -93,6 +95,9 @@ class Context:
         self.strided_only = True
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
+        # Sort -> the first one that is alike, where they share a function; first sort -> that, and its operands.
+        self.alike: dict[Op, Op] = {}
+        self.sorts: dict[Op, tuple[_ipu.Function, list[_ipu.Tensor]]] = {}
         self._lowerings, self._creators = lowerings, creators
         # The ops that were lowered: number n of `_ipu.set_origin` stands for the nth of them, counted from 1.
         self.origins: list[Op] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Op, Value
-from jax_ipu.compiler.lowering import rivals, spread
+from jax_ipu.compiler.lowering import rivals, sort, spread
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
@@ -183,6 +183,8 @@ def lower_into(
     graph, programs = shared.graph, shared.programs
     context = context_for(graph, program.mapping)
     context.stream_prefix = prefix
+    if module.frugal:
+        context.alike = sort.alike(block)
     if any(op.name == "ipu.random_bits" for op in block.walk()):
         context.start_random_state()
     programs.append(context.sequence)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program
-from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.ir import Block, Op
 from jax_ipu.compiler.lowering.context import Context, expression_of
 from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.types import num_elements
@@ -47,8 +48,42 @@ def _in_place(context: Context, op: Op, tensors: list[_ipu.Tensor]) -> Sequence[
     comparator = expression_of(region_program(op.regions[0], op))
     positions = len(op.results) > len(op.operands)
     dim = op.attrs.get("dimension", -1) % len(op.results[0].shape)
-    made = _ipu.sort_in_place(context.graph, tensors, dim, comparator, positions, context.sequence, context.name(op))
+    name = context.name(op)
+    if op in context.alike:
+        return _by_function(context, op, tensors, comparator, dim)
+    made = _ipu.sort_in_place(context.graph, tensors, dim, comparator, positions, context.sequence, name)
     return [*tensors, *made]
+
+
+def _by_function(
+    context: Context, op: Op, tensors: list[_ipu.Tensor], comparator: _ipu.Expression, dim: int
+) -> Sequence[_ipu.Tensor]:
+    """Sorts as all that are alike do: by one function, in its variables, as the code of a sort takes much memory."""
+    name, first = context.name(op), context.alike[op]
+    if first not in context.sorts:
+        variables = [context.graph.clone(tensor, name) for tensor in tensors]
+        with context.nested(name) as sequence:
+            _ipu.sort_in_place(context.graph, variables, dim, comparator, False, sequence, name)
+        context.sorts[first] = context.graph.add_function(sequence), variables
+    function, variables = context.sorts[first]
+    for tensor, variable in zip(tensors, variables, strict=True):
+        context.sequence.copy(tensor, variable, name)
+    context.sequence.call(function)
+    for value, tensor, variable in zip(op.results, tensors, variables, strict=True):
+        if value.users:
+            context.sequence.copy(variable, tensor, name)
+    return tensors
+
+
+def alike(block: Block) -> dict[Op, Op]:
+    """The sorts in place that differ in their operands only -> the first of them."""
+    sorts: dict[Any, list[Op]] = {}
+    for op in block.walk():
+        if op.name == "sort" and op.attrs.get("in_place"):
+            types = tuple((o.shape, o.dtype) for o in op.operands)
+            key = op.attrs["dimension"], types, region_program(op.regions[0], op).key()
+            sorts.setdefault(key, []).append(op)
+    return {op: ops[0] for ops in sorts.values() if len(ops) > 1 for op in ops}
 
 
 def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:

@@ -1,6 +1,6 @@
 """Lookups of what was sorted, at the positions that the sort gives, are the sorted elements: `x[jnp.argsort(x)]`.
 
-`jnp.unique` is written so. A sort moves its operands anyhow, so the lookup would cost half a sort more for nothing.
+`jnp.unique` is written so. A sort moves its operands anyhow; the lookup would cost as much as half a sort.
 """
 
 from __future__ import annotations

@@ -1,0 +1,126 @@
+"""Loops with a search for each row of large arrays are run for parts of the rows, where memory comes first."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jax_ipu
+from jax_ipu.compiler import pipeline
+from support.modes import array, check, forget_executables, lower
+from support.stages import imported
+
+TABLE = np.sort(np.round(array(300) * 20))
+QUERIES = np.round(array(60_000, seed=1) * 25)
+QUERIES[::7_777] = np.nan
+
+
+def halvings(x, scale):
+    """A loop of its own for each row, with a scalar that all trips share and results of three kinds."""
+
+    def trip(i, carry):
+        low, pairs, power = carry
+        return low + (x > low * scale) * power, pairs * 0.5 + low[:, None], power * 0.5
+
+    start = (jnp.zeros_like(x), jnp.ones((x.size, 2)), jnp.float32(8))
+    low, pairs, _ = jax.lax.fori_loop(0, 5, trip, start)
+    return low * 2, pairs, jnp.zeros(40).at[low.astype(int)].add(x)
+
+
+# Functions and arguments.
+CASES = {
+    "searchsorted": (jnp.searchsorted, TABLE, QUERIES),
+    "from the right": (lambda a, v: jnp.searchsorted(a, v, side="right"), TABLE, QUERIES),
+    "in as many": (lambda v: jnp.searchsorted(jnp.sort(v), v), QUERIES),
+    "no number of parts": (jnp.searchsorted, TABLE, QUERIES[:59_999]),
+    "digitize": (jnp.digitize, QUERIES, TABLE),
+    "histogram": (lambda v: jnp.histogram(jnp.sin(jnp.nan_to_num(v)), bins=50)[0], QUERIES),
+    "weights": (lambda v: jnp.histogram(jnp.nan_to_num(v), 9, weights=jnp.abs(v) > 3)[0], QUERIES),
+    "and others": (lambda a, v: (i := jnp.searchsorted(a, v), a[i] - 1, i.sum(), (i * 2)[::-1]), TABLE, QUERIES),
+    "of a loop": (lambda a, v: jnp.searchsorted(a, jnp.searchsorted(a, v).astype(float)), TABLE, QUERIES),
+    "own loop": (halvings, QUERIES, np.float32(1.5)),
+    "constant state": (
+        lambda v: jax.lax.fori_loop(0, 4, lambda i, c: (c[0] + c[1], jnp.full_like(v, 2)), (v, v * 3))[0],
+        QUERIES,
+    ),
+    "table that changes": (
+        lambda v, t: jax.lax.fori_loop(0, 4, lambda i, c: (c[0] + c[1][c[0].astype(int) % 300], c[1] * 2), (v, t))[0],
+        np.nan_to_num(QUERIES),
+        TABLE,
+    ),
+    "rows": (lambda a, v: jax.vmap(lambda q: jnp.searchsorted(a, q))(v.reshape(-1, 2)), TABLE, QUERIES),
+}
+# Rows that depend on others, or the order of rows.
+WHOLE = {
+    "neighbours": (lambda v: jax.lax.fori_loop(0, 9, lambda i, v: v + v[::-1], v), QUERIES),
+    "sums": (lambda v: jax.lax.fori_loop(0, 9, lambda i, v: v / v.sum(), v), QUERIES),
+    "lookups in itself": (lambda v: jax.lax.fori_loop(0, 9, lambda i, v: v[v.astype(int)], jnp.nan_to_num(v)), QUERIES),
+    "one element": (lambda v: jax.lax.fori_loop(0, 5, lambda i, s: s + v * v[i], v * 2), np.nan_to_num(QUERIES)),
+    "columns": (
+        lambda v: jax.lax.fori_loop(0, 5, lambda i, s: s + (v[:300, None] * v[None, :300])[:, 5], v[:300]),
+        np.nan_to_num(QUERIES),
+    ),
+    "small": (jnp.searchsorted, TABLE, QUERIES[:2_000]),
+}
+
+
+def loops(function, *args):
+    module = imported(lower(function, *args)[0])
+    module.memory, module.frugal = 638976 * 2, True
+    count = 0
+    for name, run in pipeline.PASSES:
+        before = sum(op.name == "ipu.repeat" for op in module.main.block.walk())
+        run(module)
+        if name == "row loops":
+            count = sum(op.name == "ipu.repeat" for op in module.main.block.walk()) - before
+    return count
+
+
+@pytest.fixture
+def always_frugal(monkeypatch):
+    """All programs are compiled as where memory comes first."""
+    forget_executables()
+    monkeypatch.setattr(pipeline, "_SAVE_MEMORY", frozenset())
+    yield
+    forget_executables()
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_the_whole(case, execution, always_frugal):
+    function, *args = CASES[case]
+    assert loops(function, *args) > 0
+    check(function, *args, mode=(execution, 2), rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_what_is_not_of_rows_stays_whole(case, always_frugal):
+    function, *args = WHOLE[case]
+    assert loops(function, *args) == 0
+    check(function, *args, mode=("fast", 4))
+
+
+def _array(size, dtype="float32"):
+    return jax.ShapeDtypeStruct((size,), np.dtype(dtype))
+
+
+# Operands and results take half of the memory.
+FITTING = {
+    "digitize": (jnp.digitize, _array(58_000_000), _array(100)),
+    "histogram": (lambda x: jnp.histogram(x, bins=50)[0], _array(110_000_000)),
+    "searchsorted": (jnp.searchsorted, _array(1_000), _array(58_000_000)),
+    "in as many": (jnp.searchsorted, _array(39_000_000), _array(39_000_000)),
+}
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_half_of_the_memory_fits(case):
+    function, *args = FITTING[case]
+    estimate = jax_ipu.estimate(function, *args)
+    assert estimate.fits
+    if case == "in as many":
+        return  # each part goes over all of the table
+    # A tenth of it costs as much for each row, with all rows at once.
+    largest = args.index(max(args, key=lambda a: a.size))
+    args[largest] = _array(args[largest].size // 10)
+    assert estimate.cycles < 15 * jax_ipu.estimate(function, *args).cycles
