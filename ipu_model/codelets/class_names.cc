@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -17,13 +18,13 @@ struct Entry {
   std::uint64_t offset = 0, type = 0;
   std::string tag, name;
   int accessibility = 0;  // 0: as the kind of class says
-  bool declaration = false, artificial = false, external = false;
+  bool declaration = false, artificial = false, external = false, bit_field = false;
 };
 
 struct FieldEntry {
   std::string name;
   std::uint64_t type = 0;
-  bool is_public = false;
+  bool is_public = false, bit_field = false;
 };
 
 struct ClassEntry {
@@ -97,6 +98,8 @@ class Reader {
       entry_.artificial = true;
     } else if (is("external")) {
       entry_.external = true;
+    } else if (is("bit_size")) {
+      entry_.bit_field = true;
     } else if (is("const_value")) {
       value_ = TextValue(value);
     }
@@ -149,6 +152,7 @@ class Reader {
       if (in_function) entry.entry.declaration = true;  // out of reach for the table
     }
     if (e.tag == "typedef" || e.tag == "const_type" || e.tag == "volatile_type") typedefs_[e.offset] = e.type;
+    if (e.tag == "base_type" || e.tag == "enumeration_type") numbers_.insert(e.offset);
     scopes_.push_back(e);
   }
 
@@ -160,7 +164,7 @@ class Reader {
     if (e.tag == "inheritance") of->bases.push_back(e.type);
     // Static members are external.
     if (e.tag == "member" && !e.external && !e.artificial && !e.name.empty())
-      of->fields.push_back({e.name, e.type, is_public});
+      of->fields.push_back({e.name, e.type, is_public, e.bit_field});
     if (e.tag != "subprogram") return;
     if (e.name == "compute" && is_public) of->computes = true;
     if (e.name == PlainName(of->entry.name) && !e.artificial) of->has_constructor = true;
@@ -197,13 +201,24 @@ class Reader {
     return name == "Input" || name == "Output" || name == "InOut" || name == "Vector" || name == "VectorList";
   }
 
-  // The fields of the bases come first.
+  bool IsNumber(std::uint64_t type) const {
+    for (int steps = 0; steps < 64; ++steps) {
+      if (numbers_.count(type) > 0) return true;
+      const auto alias = typedefs_.find(type);
+      if (alias == typedefs_.end()) return false;
+      type = alias->second;
+    }
+    return false;
+  }
+
+  // The fields of the bases come first. Of private members, edges, vectors and numbers are fields.
   void Collect(std::uint64_t type, int depth, ClassNames* to, bool* computes) const {
     const ClassEntry* const e = Find(type);
     if (e == nullptr || depth > 64) return;
     for (const std::uint64_t base : e->bases) Collect(base, depth + 1, to, computes);
     for (const FieldEntry& field : e->fields) {
-      if (!field.is_public && !IsPoplarField(field.type)) continue;
+      if (!field.is_public && !IsPoplarField(field.type) && (field.bit_field || !IsNumber(field.type)))
+        continue;
       if (std::find(to->fields.begin(), to->fields.end(), field.name) != to->fields.end()) continue;
       to->fields.push_back(field.name);
       to->has_private_fields = to->has_private_fields || !field.is_public;
@@ -232,6 +247,7 @@ class Reader {
   std::vector<Entry> scopes_;  // the entries around the next one
   std::map<std::uint64_t, ClassEntry> classes_;
   std::map<std::uint64_t, std::uint64_t> typedefs_;
+  std::set<std::uint64_t> numbers_;
   std::map<std::string, std::string> enumerators_;
 };
 

@@ -130,12 +130,13 @@ TEST(classes_and_fields) {
   CHECK_EQ(unsigned{FieldNamed(type, "out")->outer_layout}, number(poplar::VectorListLayout::COMPACT_DELTAN));
   const codelet::Class* const six = library->Find("Six");
   CHECK(six != nullptr && six->kind == codelet::kMultiVertex && six->construct != nullptr);
-  CHECK(FieldNamed(six, "factor") != nullptr && FieldNamed(six, "hidden") == nullptr);
+  CHECK(FieldNamed(six, "factor") != nullptr && FieldNamed(six, "hidden") != nullptr);
   CHECK(library->Find("Chief")->kind == codelet::kSupervisorVertex);
   CHECK(library->CodeBytes(*type) > 0);
 }
 
-// Edges and vectors are fields of the graph whatever their access, and constants need no constructor.
+// Edges, vectors and numbers are fields of the graph whatever their access, and constants need no
+// constructor.
 TEST(private_and_constant_fields) {
   const auto library = CompileText(R"cpp(
 #include <poplar/Vertex.hpp>
@@ -152,7 +153,12 @@ TEST(private_and_constant_fields) {
       const Row in;
       Vector<float> bias;
       Output<float> out;
-      int hidden = 0;
+      using Count = const unsigned short;
+      Count hidden = 0;
+      int low : 4, high : 4;
+      struct {
+        int x;
+      } own;
     };
     struct Constant : Vertex {
       Output<float> out;
@@ -176,7 +182,9 @@ TEST(private_and_constant_fields) {
   CHECK(hidden != nullptr);
   CHECK(FieldNamed(hidden, "in") != nullptr && FieldNamed(hidden, "in")->direction == codelet::kRead);
   CHECK(FieldNamed(hidden, "bias") != nullptr && FieldNamed(hidden, "bias")->kind == codelet::kVectorValue);
-  CHECK(FieldNamed(hidden, "out") != nullptr && FieldNamed(hidden, "hidden") == nullptr);
+  CHECK(FieldNamed(hidden, "out") != nullptr && FieldNamed(hidden, "hidden") != nullptr);
+  CHECK_EQ(static_cast<int>(FieldNamed(hidden, "hidden")->type), static_cast<int>(DType::kU16));
+  CHECK(FieldNamed(hidden, "low") == nullptr && FieldNamed(hidden, "own") == nullptr);
   const codelet::Class* const constant = library->Find("Constant");
   CHECK(constant != nullptr && constant->construct != nullptr);
   std::vector<unsigned char> memory(constant->bytes, 0xff);

@@ -165,7 +165,7 @@ FoundField FindField(const char* function, const FieldRef& ref) {
     return {&vertex, &field, &vertex.fields[f],
             std::string(function) + ": the field '" + ref.name() + "' of " + of};
   }
-  throw unknown_field(std::string(function) + ": " + of + " has no public field '" + ref.name() +
+  throw unknown_field(std::string(function) + ": " + of + " has no field '" + ref.name() +
                       "'; it has: " + (known.empty() ? "none" : known));
 }
 

@@ -75,8 +75,8 @@ def test_change_of_an_included_file_is_seen(tmp_path):
 
 
 MISTAKES = {
-    "unknown field": (lambda: make("A0", inputs=["z"]), {"n": 1}, r"no public field 'z'; it has: x, y, n"),
-    "unknown value": (lambda: make("A1"), {"m": 1}, r"no public field 'm'; it has: x, y, n"),
+    "unknown field": (lambda: make("A0", inputs=["z"]), {"n": 1}, r"no field 'z'; it has: x, y, n"),
+    "unknown value": (lambda: make("A1"), {"m": 1}, r"no field 'm'; it has: x, y, n"),
     "unknown vertex": (
         lambda: tile.create_ipu_tile_primitive("A2", "Other", ["x"], {"y": 0}, gp_filename=VERTEX % ("A2", "1")),
         {"n": 1},

@@ -11,7 +11,7 @@ namespace ipu_model {
 namespace codelet {
 
 // Raise it when the meaning of the table or of a field in memory changes.
-constexpr std::uint32_t kTableVersion = 4;
+constexpr std::uint32_t kTableVersion = 5;
 
 // The form of every edge in a vertex. A field of several edges refers to an array of edges.
 struct EdgeRef {
