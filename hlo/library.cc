@@ -8,6 +8,7 @@
 #include "index/gather.h"
 #include "index/long_slice.h"
 #include "index/scatter.h"
+#include "linear_algebra/cholesky_columns.h"
 #include "linear_algebra/implicit_qr.h"
 #include "linear_algebra/linear_algebra.h"
 #include "linear_algebra/lu_panel.h"
@@ -75,6 +76,11 @@ class Library : public Expansions {
     expandImplicitQr(graph, bidiagonal, inputs, outputs, plan, prog, debugContext);
   }
 
+  void choleskyColumns(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& out, bool lower,
+                       const Plan& plan, poplar::program::Sequence& prog,
+                       const poplar::DebugContext& debugContext) const override {
+    expandCholeskyColumns(graph, a, out, lower, plan, prog, debugContext);
+  }
   void schur(poplar::Graph& graph, bool balanced, const poplar::Tensor& a,
              const std::vector<poplar::Tensor>& out, const Plan& plan, poplar::program::Sequence& prog,
              const poplar::DebugContext& debugContext) const override {

@@ -234,6 +234,66 @@ class CholeskyStore : public poplar::MultiVertex {
 template class CholeskyStore<float>;
 template class CholeskyStore<unsigned long long>;
 
+// Rows of the factor up to one of its columns, which is computed. `pivot`: the row of that column's pivot; it
+// is the first of the rows if `hasPivot`.
+template <typename E>
+class CholeskyColumn : public poplar::MultiVertex {
+ public:
+  Update<E> rows;
+  In<E> pivot;
+  unsigned columns;
+  bool hasPivot;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    T* const block = numbers(&rows[0]);
+    const T* const first = numbers(&pivot[0]);
+    const unsigned last = columns - 1, count = rows.size() / columns;
+    const auto remainder = [&](const T* row) {
+      T value = row[last];
+      for (unsigned k = 0; k < last; ++k) value = subtractProduct(value, row[k], conjugate(first[k]));
+      return value;
+    };
+    const float square = realOf(remainder(first));
+    T root;
+    setReal(&root, square > 0 ? std::sqrt(square) : std::numeric_limits<float>::quiet_NaN());
+    for (unsigned i = worker; i < count; i += numWorkers()) {
+      T* const row = block + i * columns;
+      row[last] = i == 0 && hasPivot ? root : quotient(remainder(row), root);
+    }
+    return true;
+  }
+};
+template class CholeskyColumn<float>;
+template class CholeskyColumn<unsigned long long>;
+
+// Rows of the result: NaN if the last pivot, `last`, is. `first`: the number of the first row.
+template <typename E>
+class CholeskyRows : public poplar::MultiVertex {
+ public:
+  In<E> last, factor;
+  Out<E> out;
+  unsigned rows, columns, first;
+  bool lower;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const T* const in = numbers(&factor[0]);
+    T* const result = numbers(&out[0]);
+    const float pivot = realOf(numbers(&last[0])[0]);
+    const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
+    Place place(share.begin, columns);
+    for (unsigned at = share.begin; at < share.end; ++at, place.next(columns)) {
+      const unsigned i = place.row, j = place.column;
+      T value = lower ? in[at] : conjugate(in[j * rows + i]);
+      if (lower ? j > first + i : j < first + i) setParts(&value, 0);
+      if (pivot != pivot) setParts(&value, pivot);
+      result[at] = value;
+    }
+    return true;
+  }
+};
+template class CholeskyRows<float>;
+template class CholeskyRows<unsigned long long>;
+
 // A block of the other triangle.
 template <typename E>
 class CholeskyZero : public poplar::MultiVertex {

@@ -154,6 +154,12 @@ class Expansions {
                           poplar::program::Sequence& prog,
                           const poplar::DebugContext& debugContext) const = 0;
 
+  // Rows of the lower triangle, or of the adjoint of the upper one, are in the temporary. Vertices of a
+  // column have the rows from its pivot on, and the columns up to it.
+  virtual void choleskyColumns(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& out,
+                               bool lower, const Plan& plan, poplar::program::Sequence& prog,
+                               const poplar::DebugContext& debugContext) const = 0;
+
   // `out` are T and, if there are two, Z. Vertices have whole matrices.
   virtual void schur(poplar::Graph& graph, bool balanced, const poplar::Tensor& a,
                      const std::vector<poplar::Tensor>& out, const Plan& plan,

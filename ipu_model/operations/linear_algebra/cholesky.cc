@@ -1,5 +1,5 @@
-// Cholesky factorisation. Small matrices are whole on one tile each. Large ones are cut into blocks,
-// right-looking: factor a diagonal block, solve the blocks below it, update the rest.
+// Cholesky factorisation. Many matrices are whole on one tile each. Few are factorised column by column, and
+// large ones in blocks, right-looking: factor a diagonal block, solve the blocks below it, update the rest.
 #include "poplin/Cholesky.hpp"
 
 #include <cmath>
@@ -13,8 +13,10 @@
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/host/integer_division.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
+#include "operations/linear_algebra/cholesky_columns.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
 #include "operations/readers.h"
@@ -79,8 +81,17 @@ class CholeskyOperation : public Operation, public Expandable {
     return n > MatrixBlocks::kSize && (3 * bytes > bytes_per_tile / 2 || (n >= 192 && batch * 8 < num_tiles));
   }
 
-  static Grid MakeGrid(const Shape& shape, DType type, unsigned num_tiles, std::int64_t bytes_per_tile) {
-    if (InBlocks(shape, type, num_tiles, bytes_per_tile))
+  // Whether the matrices are factorised column by column.
+  static bool InColumns(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
+    const std::int64_t n = shape.back();
+    if (n == 0) return false;
+    const std::int64_t batch = NumElements(shape) / (n * n), each = CeilDivide(batch, num_tiles);
+    return CholeskyColumnsPay(shape, type, target, num_tiles, CholeskyCycles(target, type, each * n * n, n));
+  }
+
+  static Grid MakeGrid(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
+    if (InColumns(shape, type, target, num_tiles)) return CholeskyRowsGrid(shape, target, num_tiles);
+    if (InBlocks(shape, type, num_tiles, target.bytes_per_tile))
       return MatrixBlocks(shape, true, true, 1, num_tiles).grid;
     std::vector<bool> whole(shape.size(), false);
     whole[shape.size() - 2] = whole[shape.size() - 1] = true;
@@ -90,12 +101,13 @@ class CholeskyOperation : public Operation, public Expandable {
   TilePlan Plan(const DeviceContext& context) const override {
     const Shape& shape = inputs[0].shape;
     const DType type = inputs[0].type;
+    if (InColumns(shape, type, context.target(), context.num_tiles()))
+      return PlanCholeskyColumns(shape, type, lower_, context.target(), context.num_tiles());
     if (InBlocks(shape, type, context.num_tiles(), context.target().bytes_per_tile))
       return PlanBlocks(context);
     TilePlan plan;
     VertexGroup group = MakeVertexGroup(
-        "poplin::Cholesky",
-        MakeGrid(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800,
+        "poplin::Cholesky", MakeGrid(shape, type, context.target(), context.num_tiles()).Vertices(), 800,
         kVertexBytes);
     group.reads.push_back({kInput, Same});
     group.writes.push_back({kOutput, Same});
@@ -113,10 +125,14 @@ class CholeskyOperation : public Operation, public Expandable {
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const poplar::Target& target = graph.getTarget();
+    const Shape& shape = inputs[0].shape;
+    if (InColumns(shape, inputs[0].type, target.model(), target.getNumTiles())) {
+      library.choleskyColumns(graph, in[0], out[0], lower_, PlanOf(*this, graph), prog, name);
+      return;
+    }
     library.cholesky(graph, in[0], out[0], lower_,
-                     GridOf(MakeGrid(inputs[0].shape, inputs[0].type, target.getNumTiles(),
-                                     static_cast<std::int64_t>(target.getBytesPerTile()))),
-                     prog, name);
+                     GridOf(MakeGrid(shape, inputs[0].type, target.model(), target.getNumTiles())), prog,
+                     name);
   }
 
  private:
@@ -261,8 +277,8 @@ poplar::Tensor cholesky(poplar::Graph& graph, const poplar::Tensor& a, bool lowe
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
-  const Grid grid = CholeskyOperation::MakeGrid(operation->inputs[0].shape, type, target.getNumTiles(),
-                                                static_cast<std::int64_t>(target.getBytesPerTile()));
+  const Grid grid =
+      CholeskyOperation::MakeGrid(operation->inputs[0].shape, type, target.model(), target.getNumTiles());
   const poplar::Tensor out = NewTensor(graph, type, grid.shape, Mapping(grid), name);
   out.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));

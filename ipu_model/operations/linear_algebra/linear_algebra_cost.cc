@@ -143,6 +143,15 @@ std::uint64_t CholeskyCycles(const TargetModel& target, DType type, std::int64_t
   return VertexCycles(target, type, one * static_cast<double>(WorkerShare(target, elements / (n * n), 1)));
 }
 
+std::uint64_t CholeskyColumnCycles(const TargetModel& target, DType type, std::int64_t rows,
+                                   std::int64_t columns) {
+  // Every worker finds the root of the pivot, and the entries of its rows: products of two rows, a division,
+  // a store.
+  const double pivot = ElementLoopCycles(type, columns, 1, 1) + kSquareRoot + 4;
+  const double row = ElementLoopCycles(type, columns, 2, 1) + kDivision + 4;
+  return WorkerCycles(target, pivot + static_cast<double>(WorkerShare(target, rows, 1)) * row);
+}
+
 std::uint64_t OfferCycles(std::int64_t tiles) { return static_cast<std::uint64_t>(4 * tiles); }
 
 std::uint64_t RowOrderCycles(const TargetModel& target, std::int64_t m, std::int64_t n) {
