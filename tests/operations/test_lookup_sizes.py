@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax_ipu import estimate
+from jax_ipu import _ipu, estimate
 from support.modes import array, check, each_mode
 
 # From where on the cost of a row is not that of the supersteps.
@@ -249,3 +249,12 @@ def test_values_of_sorts_in_several_chunks_of_a_tile(mode, shape):
     """With ties, whose order shows in the positions; 40,001 elements are several chunks on each of 8 tiles."""
     x = array(*shape).round(1)
     check(lambda x: (jnp.sort(x, axis=0), jnp.argsort(x, axis=0, stable=True)), x, mode=mode)
+
+
+@pytest.mark.parametrize("rows", [58_000_000, 100_000_000])
+def test_a_table_is_spread_where_no_buffers_fit(rows):
+    """Whatever looks it up, no tile is full of it."""
+    graph = _ipu.Graph(_ipu.Target("ipu2", 1472))
+    table = _ipu.create_gather_input(graph, "f32", (rows,), (rows, 1), (), (0,), (), (), (0,), 1, (1,), "table")
+    most = max(sum(end - begin for begin, end in tile) for tile in graph.get_tile_mapping(table))
+    assert 4 * most <= 624 * 1024 // 2

@@ -57,3 +57,12 @@ def test_costs_what_the_sort_does():
     x = jax.ShapeDtypeStruct((100_000,), np.float32)
     sort, lookup = (jax_ipu.estimate(f, x).cycles for f in (jnp.sort, lambda x: x[jnp.argsort(x)]))
     assert lookup == sort
+
+
+@pytest.mark.parametrize(("memory", "left"), [(0, 1), (10_000_000, 1), (100_000, 2)])
+def test_large_tables_of_further_lookups(memory, left):
+    """What `unique` looks up lies as lookups want it, not as it was sorted."""
+    module = imported(jax.jit(lambda x: jnp.unique(x, size=9)).lower(np.zeros(5_000, np.float32)).as_text())
+    module.memory = memory
+    pipeline.rewrite(module)
+    assert sum(op.name == "gather" for op in module.main.block.walk()) == left

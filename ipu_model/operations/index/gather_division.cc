@@ -386,6 +386,7 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
   double best_cycles = std::numeric_limits<double>::max();
   Grid best;
   bool best_fits = false;
+  std::int64_t best_excess = 0;
   // Fewer tiles for the dimensions that are not indexed leave more tiles for the indexed ones.
   for (unsigned tiles = num_tiles; tiles > 0; tiles /= 2) {
     Grid grid = SliceGrid(p.operand, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
@@ -417,14 +418,18 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
       FindSplit(p, &division);
       // Where the buffers do not fit in place, the operand is copied.
       const bool in_place = ChooseChunk(p, target, &division);
-      const bool fits = (in_place || own.fits) && held * static_cast<std::int64_t>(SizeOf(p.type)) <=
-                                                      SliceBudget(target.bytes_per_tile);
+      const std::int64_t bytes = held * static_cast<std::int64_t>(SizeOf(p.type));
+      const bool fits = (in_place || own.fits) && bytes <= SliceBudget(target.bytes_per_tile);
       const double pass = PassCycles(target, p.type, held);
       const double planned = CyclesOf(p, target, division);
       const double cycles = (!own.fits || (in_place && planned < own.cycles) ? planned : own.cycles) + pass;
-      if (fits != best_fits ? fits : cycles < best_cycles) {
+      // Where no buffers fit, the operand itself should.
+      const std::int64_t excess = std::max<std::int64_t>(0, bytes - target.bytes_per_tile / 2);
+      const bool spreads = best.shape.empty() || excess < best_excess;
+      if (fits != best_fits ? fits : excess != best_excess ? spreads : cycles < best_cycles) {
         best_cycles = cycles;
         best_fits = fits;
+        best_excess = excess;
         best = grid;
       }
     }

@@ -5,25 +5,32 @@
 
 from __future__ import annotations
 
-from jax_ipu.compiler.ir import Module, Op, Value
+import math
+
+from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes import dce
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import INTEGER, SIZE
 
 _SORT = "ipu.sort_with_positions"
+# Where a table of this part of the memory is looked up, it lies better as lookups want it than as it was sorted.
+_LARGE_TABLE = 1 / 10
 
 
 def run(module: Module) -> None:
     """Applies to all ops of main."""
     if not any(op.name == _SORT for op in module.main.block.walk()):
         return
-    rewrite(module.main.block, {"gather": _gather})
+    most = module.memory * _LARGE_TABLE if module.memory else math.inf
+    rewrite(module.main.block, {"gather": lambda op, rewriter: _gather(op, rewriter, most)})
     dce.run(module)
     rewrite(module.main.block, {_SORT: _without_positions})
 
 
-def _gather(op: Op, rewriter: Rewriter) -> Value | None:
+def _gather(op: Op, rewriter: Rewriter, most: float) -> Value | None:
     table, indices = op.operands
+    if size_in_bytes(table) > most and any(u.name == "gather" and u.operands[0] is op.result for u in op.result.users):
+        return None
     sort, positions = _sort_of(indices)
     if sort is None or positions is None:
         return None
