@@ -76,8 +76,8 @@ class Graph {
 #endif
 
   // A new variable without a tile mapping: compileGraph requires one for every element. Throws poplar_error
-  // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count. A QUARTER
-  // gets metadata of its own, a variable on tile 0.
+  // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count. A
+  // QUARTER gets metadata of its own, a variable on tile 0.
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
