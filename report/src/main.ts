@@ -60,7 +60,7 @@ function selectionChips(program: Program, state: State, context: Context): HTMLE
 }
 
 /** A report that is dropped anywhere on the page is opened beside the first. */
-function acceptDrops(app: HTMLElement, open: (file: File) => Promise<void>): void {
+function acceptDrops(open: (file: File) => Promise<void>): void {
   const notice = h("div.dropping", { role: "alert", hidden: true });
   document.body.append(notice);
   const say = (text: string) => {
@@ -68,15 +68,16 @@ function acceptDrops(app: HTMLElement, open: (file: File) => Promise<void>): voi
     notice.hidden = !text;
   };
   const brings = (event: DragEvent) => event.dataTransfer?.types.includes("Files");
-  app.addEventListener("dragover", (event) => {
+  // On the window: where nobody takes a file, the browser leaves the page and opens the file itself.
+  addEventListener("dragover", (event) => {
     if (!brings(event)) return;
     event.preventDefault();
     say("Drop a report (.html or .json) to compare it with this one.");
   });
-  app.addEventListener("dragleave", (event) => {
+  addEventListener("dragleave", (event) => {
     if (!event.relatedTarget) say("");
   });
-  app.addEventListener("drop", (event) => {
+  addEventListener("drop", (event) => {
     const file = event.dataTransfer?.files[0];
     if (!file) return;
     event.preventDefault();
@@ -242,7 +243,7 @@ function start(app: HTMLElement, programs: Program[]): void {
     } else if (event.key === "Escape") store.set(nothing);
     else if (event.key === "?") help.showModal();
   });
-  acceptDrops(app, context.open);
+  acceptDrops(context.open);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     drawHeader();
     rebuild();

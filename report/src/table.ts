@@ -17,6 +17,8 @@ export interface TableColumn<Row> {
   render?: (row: Row) => Child;
   /** 0..1: a bar behind the number. */
   share?: (row: Row) => number;
+  /** What stands in a file, where that is not `value`. */
+  saved?: (row: Row) => number | string | null;
   /** Whether the rows' numbers add up, and how a number is shown. */
   sum?: boolean;
   format?: (value: Maybe) => string;
@@ -143,7 +145,7 @@ export class Table<Row> {
   /** The rows in the order in which they are shown, with all columns. */
   csv(): string {
     const { columns } = this.options;
-    return csvText(columns.map((column) => column.title), this.visible.map((row) => columns.map((column) => column.value(row))));
+    return csvText(columns.map((column) => column.title), this.visible.map((row) => columns.map((column) => (column.saved ?? column.value)(row))));
   }
 
   /** A row with the sums, where there is something to add. */

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium } from "./chromium.mjs";
+import { allRowsAsFiles, chosenRowsAsFiles, droppedReports, savingInto } from "./files.mjs";
 import { page } from "./page.mjs";
 import { synthetic } from "./synthetic.mjs";
 import { syntheticRun } from "./synthetic_run.mjs";
@@ -529,61 +530,27 @@ async function behaviour() {
 
   await check("a report that is dropped onto the page", async () => {
     const tab = await Tab.open([fitting]);
-    const drop = (name, text) =>
-      tab.tab.evaluate(
-        (name, text) => {
-          const dataTransfer = new DataTransfer();
-          dataTransfer.items.add(new File([text], name));
-          for (const type of ["dragover", "drop"]) document.querySelector("#panel").dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
-        },
-        name,
-        text,
-      );
-    await tab.show("memory");
-    await drop("notes.json", "[1, 2]");
-    await tab.tab.waitForFunction(() => document.querySelector(".dropping").textContent.includes("notes.json cannot be compared"));
-    assert.equal(await tab.count("#panel .verdict"), 0, "what is no report changes nothing");
-    await drop("older.html", await page(older));
-    await tab.tab.waitForSelector("#panel .verdict");
-    near(await tab.figure("a_cycles"), fitting.estimate.cycles, "A's cycles");
-    near(await tab.figure("b_cycles"), older.estimate.cycles, "B's cycles");
-    await drop("tight.json", JSON.stringify(tight));
-    await tab.tab.waitForSelector("#panel .verdict.bad");
-    near(await tab.figure("b_total_bytes"), tight.estimate.total_bytes, "the last one takes the place of B");
-    assert.equal(await tab.tab.$eval(".dropping", (element) => element.hidden), true);
+    await droppedReports(tab, folder, fitting, older, tight, near);
     await tab.close();
   });
 
   await check("rows as a file for a spreadsheet", async () => {
-    const named = { ...fitting, operations: fitting.operations.map((one, id) => (id ? one : { ...one, name: 'a "quoted", name' })) };
-    const tab = await Tab.open([named]);
-    const session = await tab.tab.createCDPSession();
-    await session.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });
-    const saved = async () => {
-      const done = new Promise((resolve) => session.on("Browser.downloadProgress", ({ state }) => state === "completed" && resolve()));
-      const begun = new Promise((resolve) => session.once("Browser.downloadWillBegin", ({ suggestedFilename }) => resolve(suggestedFilename)));
-      await tab.tab.evaluate(() => [...document.querySelectorAll("#panel .quiet")].find((one) => one.textContent === "CSV").click());
-      const name = await begun;
-      await done;
-      const text = await readFile(join(folder, name), "utf8");
-      await rm(join(folder, name));
-      const rows = text.trimEnd().split("\r\n").map((line) => [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain));
-      return [name, rows];
-    };
-    await tab.show("operations");
-    const [name, rows] = await saved();
-    assert.equal(name, `${fitting.program.name} operations.csv`);
-    const [heads, ...body] = rows;
-    const column = (title) => body.map((row) => row[heads.indexOf(title)]);
-    assert.ok(rows.every((row) => row.length === heads.length), "each row has a cell for each head");
-    const sorted = [...named.operations].sort((a, b) => b.cycles - a.cycles);
-    assert.deepEqual(column("Cycles").map(Number), sorted.map((one) => one.cycles), "the numbers as they are");
-    assert.ok(column("Operation").includes('a "quoted", name'));
-    await tab.tab.type("#panel .filter", sorted[0].kind);
-    await tab.settle();
-    const [, filtered] = await saved();
-    assert.deepEqual(filtered.slice(1).map((row) => Number(row[heads.indexOf("Cycles")])), sorted.filter((one) => [one.name, one.kind, one.scope, one.codelets?.join(" ")].join(" ").toLowerCase().includes(sorted[0].kind.toLowerCase())).map((one) => one.cycles), "only what is shown");
+    // Synthetic reports have no layers: here three, one in another, with every third operation and variable.
+    const layered = (report) => ({
+      ...report,
+      layers: [["block", null], ["attention, 8 heads", 0], ["head", null]].map(([name, parent], id) => ({ ...report.operations[0], id, parent, name, operations: [], variable_bytes: 1 })),
+      ...Object.fromEntries(["operations", "variables"].map((key) => [key, report[key].map((one, id) => ({ ...one, layer: id % 3 }))])),
+    });
+    const [first, second] = [layered(fitting), layered(older)];
+    first.operations[0].name = 'a "quoted", name';
+    const tab = await Tab.open([first], { hash: "#tile=5" });
+    const session = await savingInto(tab, folder);
+    assert.deepEqual(await allRowsAsFiles(tab, session, folder, views, first), ["exchanges", "memory-layers", "operations", "steps", "tile-variables", "variables"]);
+    await chosenRowsAsFiles(tab, session, folder, first);
     await tab.close();
+    const both = await Tab.open([first, second]);
+    assert.deepEqual(await allRowsAsFiles(both, await savingInto(both, folder), folder, ["compare"], first), ["layers", "matched"]);
+    await both.close();
   });
 
   await check("a narrow window", async () => {
