@@ -49,7 +49,7 @@ def test_both_layouts_of_the_libraries_are_accepted(tmp_path, libraries):
     "files, platform, message",
     [
         ({LIBRARY: 10}, "linux_x86_64", "no manylinux tag"),
-        ({LIBRARY: 8_000_001}, "manylinux_2_35_x86_64", "limit is 8,000,000"),
+        ({LIBRARY: 10_000_001}, "manylinux_2_35_x86_64", "limit is 10,000,000"),
         ({LIBRARY: 10, "jax_ipu.libs/libstdc++.so.6": 10}, "manylinux_2_35_x86_64", "outside of the package"),
         ({LIBRARY: 10, "jax_ipu/libpjrt_ipu-1a2b3c.so": 10}, "manylinux_2_35_x86_64", "has the libraries"),
         ({LIBRARY: 10, "tests/project/test_tiny.py": 10}, "manylinux_2_35_x86_64", "outside of the package"),
@@ -105,6 +105,12 @@ def test_installed_libraries_must_find_each_other_and_be_stripped(tmp_path):
     compiled(tmp_path, "_ipu.so", "void* PyInit__ipu(void) { return 0; }")
     with pytest.raises(build_wheels.Failure, match="not stripped"):
         build_wheels.check_libraries(tmp_path)
+
+
+def test_changes_without_a_version_are_noticed():
+    assert build_wheels.has_unreleased("# Changelog\n\n## Unreleased\n\n* New.\n\n## 0.1.0 (2026-01-01)\n\n* Old.\n")
+    assert not build_wheels.has_unreleased("# Changelog\n\n## Unreleased\n\n## 0.1.0 (2026-01-01)\n\n* Old.\n")
+    assert not build_wheels.has_unreleased("# Changelog\n\n## 0.1.0 (2026-01-01)\n\n* Old.\n")
 
 
 def test_version_is_the_same_everywhere():
