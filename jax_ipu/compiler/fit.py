@@ -187,10 +187,10 @@ def _slices_spread(settings: Options) -> Options | None:
     return settings._replace(mapping="products") if settings.mapping in ("demand", "apart") else None
 
 
-# Cycles rise by up to a third. With less, a product may need more steps than are planned.
+# With this much, cycles rise by at most a third. With less, a product may need more steps than the planner tries.
 _LEAST_PROPORTION = 0.1
-# Where the planner of Graphcore's PopLibs finds no plan within the proportion, it makes one that takes far more; and it
-# does not count what it rearranges for each part of a product, of which there are more with less memory.
+# The same for Graphcore's PopLibs. Where its planner finds no plan within the proportion, it makes one that takes far
+# more memory; and it does not count what it rearranges for each part of a product, of which there are then more.
 _LESS_OF_POPLIBS = 0.3
 
 

@@ -465,9 +465,9 @@ def not_fixed(target: Any) -> str:
 def repaired() -> Iterator[None]:
     """While a module is exported, its LSTMs have states of the right shape, and the values of masks are not asked for.
 
-    PyTorch's own expression for a layer of an LSTM leaves a dimension too many in the states, and so says of the
-    operation itself. Its transformers look whether a mask is the causal one, for which there is a faster way on a GPU;
-    without that they compute the same.
+    PyTorch decomposes an LSTM so that the states have a dimension too many, and gives the operation's results that
+    shape, too. Its transformers ask whether a mask is the causal one, to take a faster way on a GPU; without an answer
+    they compute the same.
     """
     layers: Any = torch._decomp.decompositions
     transformers: Any = torch.nn.modules.transformer
