@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -24,28 +24,18 @@ from jax_ipu.models.adapters import adapt, adapt_loss
 from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import (
     CompiledModel,
-    Placed,
     compile_for_target,
     compile_on_devices,
     place_loaded,
     program_for_target,
 )
+from jax_ipu.models.devices import PLATFORM, first_devices, target_name
 from jax_ipu.models.optimizers import optimizer_of
-from jax_ipu.models.plans import Cost, Plan
+from jax_ipu.models.plans import Plan
 from jax_ipu.models.precision import PRECISIONS
+from jax_ipu.models.search import CompiledPlan, Search
 from jax_ipu.models.traced_model import TracedModel, trace
 from jax_ipu.reports import Report, report_of
-
-_PLATFORM = "ipu"
-
-
-class _Compiled(NamedTuple):
-    """A plan and its result: `placed` on devices, or `data` when there is no device."""
-
-    plan: Plan
-    cost: Cost
-    placed: Placed | None
-    data: bytes = b""
 
 
 class GraphCoreManager:
@@ -132,7 +122,7 @@ class GraphCoreManager:
             if self._state == "ready":
                 return
             if not self.compile_only:
-                self._devices = _devices(self.num_ipus)
+                self._devices = first_devices(self.num_ipus)
             self._state = "ready"
 
     def finalize(self) -> None:
@@ -192,7 +182,7 @@ class GraphCoreManager:
         """
         with self._lock:
             self._check_ready()
-            return len(config.device_ids()) if self.compile_only else len(jax.local_devices(backend=_PLATFORM))
+            return len(config.device_ids()) if self.compile_only else len(jax.local_devices(backend=PLATFORM))
 
     @boundary
     def get_ipu_info(self) -> list[dict[str, Any]]:
@@ -212,7 +202,7 @@ class GraphCoreManager:
         with self._lock:
             self._check_ready()
             target = _ipu.Target(config.model_version, config.model_num_tiles)
-            devices = [] if self.compile_only else jax.local_devices(backend=_PLATFORM)
+            devices = [] if self.compile_only else jax.local_devices(backend=PLATFORM)
             info = []
             for i, number in enumerate(config.device_ids() if self.compile_only else [d.id for d in devices]):
                 info.append(
@@ -288,7 +278,7 @@ class GraphCoreManager:
         inputs = arguments(example_inputs)
         traced = trace(adapt(model, inputs), inputs, self.precision)
         pieces = {1: traced}
-        search = _Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
+        search = Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
         # The manager's settings come first: another plan must be faster to be chosen.
         proportions = [self.memory_proportion, *(p for p in plans.PROPORTIONS if p != self.memory_proportion)]
         for distribution, count in self._distributions(traced, alone=True):
@@ -337,7 +327,7 @@ class GraphCoreManager:
         traced = trace(adapt(model, inputs), inputs, self.precision)
         for distribution in self._distributions(traced, alone=False):
             program = program_for_target(traced, self._plan(*distribution), plans.step_of(traced))
-            compilation = compilation_of(*program, _target(), detailed=True)
+            compilation = compilation_of(*program, target_name(), detailed=True)
             if compilation.error is None:
                 break
         result = report_of(compilation)
@@ -396,9 +386,10 @@ class GraphCoreManager:
         """
         self._start()
         stored = archive.read(Path(path))
-        if stored.target != _target():
+        target = target_name()
+        if stored.target != target:
             raise ValueError(
-                f"{path} was compiled for {stored.target}, but this is {_target()}: compile it again for this target"
+                f"{path} was compiled for {stored.target}, but this is {target}: compile it again for this target"
             )
         if stored.plan.num_ipus > self.num_ipus:
             raise ValueError(
@@ -488,7 +479,7 @@ class GraphCoreManager:
         moments = trainer.initial_state(self._devices[0])
         step_of = functools.cache(lambda recompute: trainer.step(moments, recompute))
         traced = step_of("nothing").traced
-        search = _Search(lambda plan: self._compile(traced, plan, step_of(plan.recompute).step))
+        search = Search(lambda plan: self._compile(traced, plan, step_of(plan.recompute).step))
         for distribution, count in self._distributions(traced, alone=False):
             base = self._plan(distribution, count)
             search.try_all([base])
@@ -511,9 +502,7 @@ class GraphCoreManager:
         self._models.add(step)
         return step
 
-    def _in_stages(
-        self, trainer: training.Trainer, micro_batches: int, search: _Search
-    ) -> training.TrainingStep | None:
+    def _in_stages(self, trainer: training.Trainer, micro_batches: int, search: Search) -> training.TrainingStep | None:
         """The step with the model's layers on different IPUs; None where `search` has one that takes fewer cycles.
 
         Raises the error of `search` where neither fits.
@@ -522,7 +511,7 @@ class GraphCoreManager:
 
         plan = self._plan("stages", self.num_ipus)
         try:
-            step = StagedTrainingStep(trainer, plan, _target(), self.precision, micro_batches, self._devices)
+            step = StagedTrainingStep(trainer, plan, target_name(), self.precision, micro_batches, self._devices)
         except ValueError as reason:
             search.add_note(f"It was not cut into stages on {self.num_ipus} IPUs either: {str(reason).splitlines()[0]}")
             return None
@@ -541,15 +530,15 @@ class GraphCoreManager:
         found = list(plans.distributions(traced, self.num_ipus))
         return [*found, ("none", 1)] if alone and self.num_ipus > 1 else found
 
-    def _compile(self, traced: TracedModel, plan: Plan, step: Callable[..., Any] | None = None) -> _Compiled:
+    def _compile(self, traced: TracedModel, plan: Plan, step: Callable[..., Any] | None = None) -> CompiledPlan:
         step = step or plans.step_of(traced)
         if self.compile_only:
-            data, cost = compile_for_target(traced, plan, _target(), step)
-            return _Compiled(plan, cost, None, data)
-        placed, cost = compile_on_devices(traced, plan, self._devices, _target(), step)
-        return _Compiled(plan, cost, placed)
+            data, cost = compile_for_target(traced, plan, target_name(), step)
+            return CompiledPlan(plan, cost, None, data)
+        placed, cost = compile_on_devices(traced, plan, self._devices, target_name(), step)
+        return CompiledPlan(plan, cost, placed)
 
-    def _first_that_fits(self, traced: TracedModel) -> _Compiled:
+    def _first_that_fits(self, traced: TracedModel) -> CompiledPlan:
         """Splits the batch over the IPUs if it divides evenly and fits, else the weights."""
         *others, last = self._distributions(traced, alone=False)
         for distribution, count in others:
@@ -560,12 +549,12 @@ class GraphCoreManager:
                     raise
         return self._compile(traced, self._plan(*last))
 
-    def _fields(self, traced: TracedModel, compiled: _Compiled) -> tuple[Any, ...]:
+    def _fields(self, traced: TracedModel, compiled: CompiledPlan) -> tuple[Any, ...]:
         """The arguments of CompiledModel."""
         return (
             traced.kind,
             self.precision,
-            _target(),
+            target_name(),
             compiled.plan,
             compiled.cost,
             traced.signature,
@@ -574,7 +563,7 @@ class GraphCoreManager:
             compiled.data,
         )
 
-    def _adopt(self, traced: TracedModel, compiled: _Compiled) -> CompiledModel:
+    def _adopt(self, traced: TracedModel, compiled: CompiledPlan) -> CompiledModel:
         model = CompiledModel(*self._fields(traced, compiled))
         with self._lock:
             self._models.add(model)
@@ -587,80 +576,6 @@ class GraphCoreManager:
             return ()
         independent = plans.rows_are_independent(traced, counts[-1], lambda rows: self.compile_model(model, rows))
         return counts if independent else ()
-
-
-class _Search:
-    """Compiles candidate plans and keeps the one with the fewest cycles; plans that do not fit are only counted."""
-
-    def __init__(self, compile_plan: Callable[[Plan], _Compiled]) -> None:
-        self._compile = compile_plan
-        self._tried: dict[Plan, Cost | None] = {}
-        self._best: _Compiled | None = None
-        self._error: BaseException | None = None
-
-    def try_all(self, candidates: Any) -> None:
-        for plan in candidates:
-            if plan in self._tried:
-                continue
-            try:
-                compiled = self._compile(plan)
-            except RuntimeError as error:
-                if not plans.is_out_of_memory(error):
-                    raise
-                self._tried[plan], self._error = None, error
-                continue
-            self._tried[plan] = compiled.cost
-            if self._best is None or compiled.cost < self._best.cost:
-                self._best = compiled
-
-    @property
-    def nothing_fits(self) -> bool:
-        return self._best is None
-
-    def add_note(self, text: str) -> None:
-        """Adds to the error that `best` raises when nothing fits."""
-        if self._error is not None:
-            self._error.add_note(text)
-
-    def best(self) -> _Compiled:
-        """Raises the last out-of-memory error when nothing fits."""
-        if self._best is None:
-            assert self._error is not None
-            raise self._error
-        return self._best
-
-    def report(self, default: Plan) -> str:
-        best = self.best()
-        lines = [f"chosen: {best.plan}: {best.cost.cycles} cycles, {best.cost.fullest_tile_bytes} bytes on a tile"]
-        before = self._tried.get(default)
-        if before is None:
-            lines.append(f"saves: it fits, which {default} does not")
-        else:
-            cycles, memory = before.cycles - best.cost.cycles, before.fullest_tile_bytes - best.cost.fullest_tile_bytes
-            share = 100 * cycles / max(before.cycles, 1)
-            lines.append(f"saves against {default}: {cycles} cycles ({share:.1f} %), {memory} bytes on a tile")
-        for plan, cost in self._tried.items():
-            text = f"{cost.cycles} cycles, {cost.fullest_tile_bytes} bytes on a tile" if cost else "does not fit"
-            lines.append(f"tried: {plan}: {text}")
-        return "\n".join(lines)
-
-
-def _target() -> str:
-    target = _ipu.Target(config.model_version, config.model_num_tiles)
-    return f"{target.version}:{target.num_tiles}"
-
-
-def _devices(count: int) -> list[Any]:
-    """The first `count` IPUs. Before JAX creates its client, the model is configured with that many."""
-    if not config.frozen and config.visible_devices is None and config.device_count < count:
-        config.device_count = count
-    devices = jax.local_devices(backend=_PLATFORM)
-    if len(devices) < count:
-        raise RuntimeError(
-            f"num_ipus={count}, but there are {len(devices)} IPUs: set JAX_IPU_DEVICE_COUNT={count}, or "
-            f"jax_ipu.config.device_count = {count} before the first use of JAX"
-        )
-    return list(devices[:count])
 
 
 _global_lock = threading.Lock()

@@ -1,0 +1,31 @@
+"""The IPUs that a manager uses, and what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from jax_ipu import _ipu
+from jax_ipu.config import config
+
+PLATFORM = "ipu"
+
+
+def target_name() -> str:
+    """The configured chip and its number of tiles, such as "ipu2:1472"."""
+    target = _ipu.Target(config.model_version, config.model_num_tiles)
+    return f"{target.version}:{target.num_tiles}"
+
+
+def first_devices(count: int) -> list[Any]:
+    """The first `count` IPUs. Before JAX creates its client, the model is configured with that many."""
+    if not config.frozen and config.visible_devices is None and config.device_count < count:
+        config.device_count = count
+    devices = jax.local_devices(backend=PLATFORM)
+    if len(devices) < count:
+        raise RuntimeError(
+            f"num_ipus={count}, but there are {len(devices)} IPUs: set JAX_IPU_DEVICE_COUNT={count}, or "
+            f"jax_ipu.config.device_count = {count} before the first use of JAX"
+        )
+    return list(devices[:count])
