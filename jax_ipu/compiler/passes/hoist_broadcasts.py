@@ -9,7 +9,7 @@ from __future__ import annotations
 from jax_ipu.compiler.expression import is_elementwise, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.passes.simplify import compose_broadcast, inserted_units
+from jax_ipu.compiler.passes.simplify_views import compose_broadcast, inserted_units
 from jax_ipu.compiler.types import Shape
 
 _LOOPS_AND_BRANCHES = frozenset(("while", "if", "case", "ipu.repeat"))
