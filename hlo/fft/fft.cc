@@ -129,8 +129,7 @@ void expandFft(Graph& graph, const Tensor& operand, FftType type, const std::vec
     const double scale = inverse && last ? 1 / elements : 1;
     codelet.set = [=](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
       const Region &read = v.reads[0], &written = v.writes[0];
-      std::size_t step = 1;
-      for (std::size_t d = dimension + 1; d < written.begin.size(); ++d) step *= written.extent(d);
+      const std::size_t step = written.stride(dimension);
       const auto set = [&](const char* field, std::size_t value) {
         g.setInitialValue(ref[field], static_cast<unsigned>(value));
       };

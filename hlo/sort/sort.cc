@@ -161,8 +161,7 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
         sorts ? generateSort(comparator, positions, inPlace) : generateMerge(comparator, positions);
     codelet.set = [=, n = group.writes.size()](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
       const Region& own = v.writes[0];
-      std::size_t step = 1;
-      for (std::size_t d = dimension + 1; d < own.begin.size(); ++d) step *= own.extent(d);
+      const std::size_t step = own.stride(dimension);
       g.setInitialValue(ref["length"], static_cast<unsigned>(own.extent(dimension)));
       g.setInitialValue(ref["step"], static_cast<unsigned>(step));
       if (sorts && positions) g.setInitialValue(ref["first"], static_cast<unsigned>(own.begin[dimension]));

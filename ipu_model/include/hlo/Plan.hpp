@@ -16,6 +16,12 @@ struct Region {
   std::vector<std::size_t> begin, end;
 
   std::size_t extent(std::size_t dimension) const { return end[dimension] - begin[dimension]; }
+  // From an element to the next one along the dimension, in the row-major order of the box's elements.
+  std::size_t stride(std::size_t dimension) const {
+    std::size_t n = 1;
+    for (std::size_t d = dimension + 1; d < begin.size(); ++d) n *= extent(d);
+    return n;
+  }
   std::vector<std::size_t> shape() const {
     std::vector<std::size_t> extents;
     for (std::size_t d = 0; d < begin.size(); ++d) extents.push_back(extent(d));

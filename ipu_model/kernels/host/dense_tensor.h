@@ -8,15 +8,19 @@
 
 namespace ipu_model {
 
-// Sets the strides for the shape. Returns the number of elements.
-inline std::int64_t SetDenseStrides(HostTensor* t) {
-  std::int64_t stride = 1;
-  for (int d = t->rank - 1; d >= 0; --d) {
-    t->strides[d] = stride;
-    stride *= t->shape[d];
+// Writes the strides for a shape; that of the last dimension is `stride`. Returns `stride` times the number
+// of elements.
+inline std::int64_t SetDenseStrides(int rank, const std::int64_t* shape, std::int64_t* strides,
+                                    std::int64_t stride = 1) {
+  for (int d = rank - 1; d >= 0; --d) {
+    strides[d] = stride;
+    stride *= shape[d];
   }
   return stride;
 }
+
+// The same for the shape of a tensor. Returns the number of elements.
+inline std::int64_t SetDenseStrides(HostTensor* t) { return SetDenseStrides(t->rank, t->shape, t->strides); }
 
 // A dense tensor at `data` with the type and the shape of `like`.
 inline HostTensor DenseLike(const HostTensor& like, void* data) {

@@ -6,6 +6,7 @@
 
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/index/ranged_windows.h"
 
@@ -300,10 +301,7 @@ void ScatterKernel::RunBlocks(HostContext& context, const IndexedWindow& window,
     const WindowRows::Loop& loop = loops[k];
     const std::size_t size = SizeOf(outs[k].type);
     const std::int64_t bytes = static_cast<std::int64_t>(size);
-    for (std::int64_t d = loop.rank - 1, stride = 1; d >= 0; --d) {
-      dense[d] = stride;
-      stride *= loop.shape[d];
-    }
+    SetDenseStrides(loop.rank, loop.shape, dense);
     for (std::int64_t a = 0; a < count; ++a) {
       const std::int64_t row = static_cast<std::int64_t>(k) * kBlockRows + active[a];
       char* operand = outs[k].as<char>() + to[row] * bytes;

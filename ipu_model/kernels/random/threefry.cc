@@ -123,15 +123,15 @@ class Rows {
     // A result that is not dense along the row is computed in a buffer.
     alignas(64) char buffer[2][kChunk * 8];
     void* to[2];
-    for (std::size_t o = 0; o < 2; ++o) to[o] = IsDense(o, n) ? out[o] : buffer[o];
+    for (std::size_t o = 0; o < 2; ++o) to[o] = IsConsecutive(o, n) ? out[o] : buffer[o];
     counted_ ? Counted(in, start, n, to) : Gathered(in, start, n, to);
     for (std::size_t o = 0; o < out_.size(); ++o) {
-      if (!IsDense(o, n)) Scatter(buffer[o], n, row_.out[o], out[o]);
+      if (!IsConsecutive(o, n)) Scatter(buffer[o], n, row_.out[o], out[o]);
     }
   }
 
  private:
-  bool IsDense(std::size_t o, std::int64_t n) const { return row_.out[o] == 1 || n == 1; }
+  bool IsConsecutive(std::size_t o, std::int64_t n) const { return row_.out[o] == 1 || n == 1; }
 
   void Counted(const std::uint32_t* const* in, const std::uint32_t* start, std::int64_t n,
                void* const* to) const {
