@@ -1,4 +1,4 @@
-// The mapping of a variable's elements to tiles: a grid of blocks in closed form, or explicit runs.
+// The mapping of a variable's elements to tiles: a grid of blocks in closed form, or explicit intervals.
 #ifndef IPU_MODEL_CORE_MAPPING_H_
 #define IPU_MODEL_CORE_MAPPING_H_
 

@@ -236,8 +236,8 @@ void ExchangeAnalyser::EndSending(HeldCounter* counter, const View& view, const 
 }
 
 void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
-  detail->sent = RunLengths(traffic_.sent);
-  detail->received = RunLengths(traffic_.delivered);
+  detail->sent = RunLengthsOf(traffic_.sent);
+  detail->received = RunLengthsOf(traffic_.delivered);
   for (std::size_t i = 0; i < traffic_.between_groups.size(); ++i) {
     if (traffic_.between_groups[i] == 0) continue;
     detail->pairs.push_back(static_cast<std::int64_t>(i / num_groups_));

@@ -13,7 +13,7 @@
 #include "engine/exchange_traffic.h"
 #include "engine/plan_context.h"
 #include "engine/row_exchange.h"
-#include "engine/run_table.h"
+#include "engine/run_lengths.h"
 
 namespace ipu_model {
 
@@ -33,13 +33,13 @@ struct SuperstepUse {
 struct SuperstepDetail {
   std::string codelets;  // in alphabetical order, joined by " + "
   // (tile, number), flat, of each codelet's vertices.
-  std::map<std::string, Runs> vertices;
+  std::map<std::string, RunLengths> vertices;
   // By tile, empty if zero on all. `sent` counts bytes for each tile that receives them.
-  Runs compute_cycles, sent, received;
+  RunLengths compute_cycles, sent, received;
   unsigned active_tiles = 0;        // that compute
   std::uint64_t total_compute = 0;  // cycles of all tiles together
   // (group of tiles that sends, group that receives, bytes), flat.
-  Runs pairs;
+  RunLengths pairs;
 };
 
 struct CodeletUse {
@@ -93,7 +93,8 @@ class ExchangeAnalyser {
     std::uint64_t key = 0, last = 0;  // key: sum of the hashes of its regions; last: hash of the last region
     std::int64_t elements = 0, held = 0;
   };
-  // A region of the operand that is analysed: a vertex that reads or writes it, and the tiles of all of them.
+  // A region of the operand that is analysed: one of the vertices that read or write it, and the tiles of all
+  // those vertices.
   struct Region {
     std::uint64_t hash;
     std::size_t vertex;
@@ -165,12 +166,11 @@ class ExchangeAnalyser {
   std::vector<unsigned> touched_;
   std::vector<std::uint64_t> compute_;
   ExchangeTraffic traffic_;
-  // In detailed analyses.
   const bool detailed_, several_ipus_;
-  const unsigned tiles_per_group_, num_groups_;
+  const unsigned tiles_per_group_, num_groups_;                     // of the pairs in SuperstepDetail
   std::vector<std::pair<const Box*, std::uint64_t>> known_cycles_;  // of the boxes of a vertex group
-  // The vertices of the operand that is read which need elements of other tiles: their regions' hashes, and
-  // what their tiles hold.
+  // A vertex that needs elements of other tiles of the operand that is analysed: the hash of its region, and
+  // how many elements of that its own tile holds.
   struct Need {
     std::size_t vertex;
     std::uint64_t hash;

@@ -62,7 +62,7 @@ struct ExchangeAnalyser::Step {
   SuperstepUse use;
   std::map<std::string_view, std::vector<bool>> called;  // by codelet: the tiles whose supervisor calls it
   std::vector<std::string> codelets;                     // in detailed analyses
-  std::map<std::string, Runs> vertices;
+  std::map<std::string, RunLengths> vertices;
 };
 
 OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
@@ -191,7 +191,7 @@ void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysi
 
 void ExchangeAnalyser::AddDetails(const VertexGroup& group, Step* step, Analysis* a) {
   step->codelets.push_back(group.codelet);
-  Runs& of_codelet = step->vertices[group.codelet];
+  RunLengths& of_codelet = step->vertices[group.codelet];
   for (const Vertex& vertex : group.vertices) {
     if (of_codelet.empty() || of_codelet[of_codelet.size() - 2] != vertex.tile)
       of_codelet.insert(of_codelet.end(), {vertex.tile, 0});
@@ -304,7 +304,7 @@ void ExchangeAnalyser::Describe(std::vector<std::string> codelets, const Superst
   for (const std::string& codelet : codelets)
     detail.codelets += (detail.codelets.empty() ? "" : " + ") + codelet;
   if (use.compute_cycles > 0) {
-    detail.compute_cycles = RunLengths(compute_);
+    detail.compute_cycles = RunLengthsOf(compute_);
     for (const std::uint64_t cycles : compute_) {
       detail.active_tiles += cycles > 0 ? 1 : 0;
       detail.total_compute += cycles;

@@ -13,7 +13,7 @@
 #include "engine/cycle_walk.h"
 #include "engine/device_report.h"
 #include "engine/host_code.h"
-#include "engine/run_table.h"
+#include "engine/run_lengths.h"
 #include "engine/tile_addresses.h"
 #include "engine/tile_memory.h"
 
@@ -71,7 +71,7 @@ class StepBuilder : public CycleObserver {
   const HostCode& code() const { return code_; }
   // By row of Report::operations.
   const std::vector<const OperationUse*>& uses() const { return uses_; }
-  std::vector<Runs> TakeComputeRows() { return compute_rows_.Take(); }
+  std::vector<RunLengths> TakeComputeRows() { return compute_rows_.Take(); }
 
   void Enter(const ProgramNode& node, std::uint64_t executions) override {
     Open open{&node, tree_.kind.size(), {}, cursor_};
@@ -210,9 +210,9 @@ class StepBuilder : public CycleObserver {
   std::vector<std::uint32_t> instructions_, supersteps_;
   std::vector<const OperationUse*> uses_;
   std::unordered_map<const SuperstepDetail*, std::uint32_t> compute_row_;
-  RunRows compute_rows_;
+  RunLengthRows compute_rows_;
   const std::uint32_t idle_row_ =
-      compute_rows_.Add(RunLengths(std::vector<int>(program_.target.getNumTiles(), 0)));
+      compute_rows_.Add(RunLengthsOf(std::vector<int>(program_.target.getNumTiles(), 0)));
 };
 
 // The steps in which instructions run. Those of a function are steps of each of its calls.
@@ -281,13 +281,13 @@ class ProfileBuilder {
 
   void AddMemory(const StepBuilder& steps) {
     ProfileMemory& memory = profile_.memory;
-    memory.variables = RunLengths(lines_.variables);
-    memory.temporaries = RunLengths(lines_.temporaries);
-    memory.exchange_buffers = RunLengths(lines_.buffers);
-    memory.constants = RunLengths(lines_.constants);
-    memory.vertex_state = RunLengths(lines_.vertex_state);
-    memory.code = RunLengths(lines_.code);
-    memory.total = RunLengths(lines_.total);
+    memory.variables = RunLengthsOf(lines_.variables);
+    memory.temporaries = RunLengthsOf(lines_.temporaries);
+    memory.exchange_buffers = RunLengthsOf(lines_.buffers);
+    memory.constants = RunLengthsOf(lines_.constants);
+    memory.vertex_state = RunLengthsOf(lines_.vertex_state);
+    memory.code = RunLengthsOf(lines_.code);
+    memory.total = RunLengthsOf(lines_.total);
     for (const TileBytes* bytes : {&lines_.constants, &lines_.vertex_state, &lines_.code}) {
       for (const std::int64_t b : *bytes) memory.always_live_bytes += static_cast<std::uint64_t>(b);
     }
@@ -323,7 +323,7 @@ class ProfileBuilder {
     v.bytes.push_back(all);
     v.bytes_on_tile.push_back(most);
     v.tiles.push_back(tiles);
-    v.row.push_back(variable_rows_.Add(RunLengths(bytes)));
+    v.row.push_back(variable_rows_.Add(RunLengthsOf(bytes)));
     v.live_steps.emplace_back();
     v.last_use.push_back(-1);
     v.operation.push_back(-1);
@@ -433,7 +433,7 @@ class ProfileBuilder {
       std::uint32_t sent, received, pairs;
     };
     std::unordered_map<const SuperstepDetail*, Known> known;
-    RunRows sent, received, pairs;
+    RunLengthRows sent, received, pairs;
     for (std::size_t s = 0; s < steps.instructions().size(); ++s) {
       const std::int32_t row = profile_.steps.operation[s];
       if (row < 0) continue;
@@ -460,7 +460,7 @@ class ProfileBuilder {
   MemoryAnalysis& memory_;
   const OperationUses* const uses_;
   MemoryProfile lines_;
-  RunRows variable_rows_;
+  RunLengthRows variable_rows_;
   std::vector<std::uint32_t> block_of_variable_;  // those with one block have the same addresses
   std::uint32_t num_blocks_ = 0;
 };

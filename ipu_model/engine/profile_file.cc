@@ -117,7 +117,7 @@ ProfileFile DescribeProgram(const CompiledProgram& program) {
   file.vertex_types.resize(types.size());
   for (const auto& [type, index] : types) file.vertex_types[index] = type;
   file.profile = ProfileOfAnalysis(program, analysis.get());
-  const Runs& total = file.profile.memory.total;
+  const RunLengths& total = file.profile.memory.total;
   for (std::size_t i = 0; i + 1 < total.size(); i += 2)
     file.tile_bytes.insert(file.tile_bytes.end(), static_cast<std::size_t>(total[i + 1]), total[i]);
   file.tile_bytes.resize(file.num_tiles);

@@ -39,7 +39,7 @@ struct ProfiledStep {
 
 // One execution of an operation.
 struct ProfiledWork {
-  std::vector<Runs> cycles;  // of each superstep's compute, by tile: (cycles, number of tiles), flat
+  std::vector<RunLengths> cycles;  // of each superstep's compute, by tile: (cycles, number of tiles), flat
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("cycles", self.cycles);
@@ -65,9 +65,9 @@ struct ProfiledRun {
 // A superstep of an operation.
 struct ProfiledComputeSet {
   std::string name;
-  Runs vertices;   // (index into ProfileFile::vertex_types, tile, number), flat
-  Runs variables;  // that it reads or writes: indices into ProfileFile::variable_names
-  Runs exchanged;  // those that it reads, if tiles receive elements for it
+  RunLengths vertices;   // (index into ProfileFile::vertex_types, tile, number), flat
+  RunLengths variables;  // that it reads or writes: indices into ProfileFile::variable_names
+  RunLengths exchanged;  // those that it reads, if tiles receive elements for it
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("name", self.name);

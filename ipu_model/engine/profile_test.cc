@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<std::int64_t>;
 
-Bytes Expanded(const Runs& runs) {
+Bytes Expanded(const RunLengths& runs) {
   Bytes values;
   for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
     values.insert(values.end(), static_cast<std::size_t>(runs[i + 1]), runs[i]);
@@ -110,7 +110,7 @@ void CheckSums(const Builder& b, const Profile& p) {
     const auto bytes = static_cast<std::int64_t>(s.exchange_bytes.at(p.exchange.steps[i]));
     CHECK_EQ(Sum(Expanded(p.exchange.sent.rows.at(p.exchange.sent.lines.at(i)))), bytes);
     CHECK_EQ(Sum(Expanded(p.exchange.received.rows.at(p.exchange.received.lines.at(i)))), bytes);
-    const Runs& pairs = p.exchange.pairs.rows.at(p.exchange.pairs.lines.at(i));
+    const RunLengths& pairs = p.exchange.pairs.rows.at(p.exchange.pairs.lines.at(i));
     std::int64_t sum = 0;
     for (std::size_t k = 2; k < pairs.size(); k += 3) sum += pairs[k];
     CHECK_EQ(sum, bytes);
@@ -137,8 +137,8 @@ TEST(StepsOfAnOperationAndItsExchange) {
   CHECK(Expanded(p.tile_compute.rows[p.tile_compute.lines[2]]) == (Bytes{3, 0, 0, 0}));
   CHECK(p.exchange.steps == (std::vector<std::uint32_t>{1, 2}));
   CHECK_EQ(p.exchange.group_tiles, 1u);
-  CHECK(p.exchange.pairs.rows[p.exchange.pairs.lines[0]] == (Runs{0, 1, 4, 1, 2, 12}));
-  CHECK(p.exchange.pairs.rows[p.exchange.pairs.lines[1]] == (Runs{0, 3, 4, 1, 0, 4, 2, 0, 4}));
+  CHECK(p.exchange.pairs.rows[p.exchange.pairs.lines[0]] == (RunLengths{0, 1, 4, 1, 2, 12}));
+  CHECK(p.exchange.pairs.rows[p.exchange.pairs.lines[1]] == (RunLengths{0, 3, 4, 1, 0, 4, 2, 0, 4}));
   // x is live from its transfer to the end of the operation, but only the first superstep reads it.
   const ProfileVariables& v = p.variables;
   const std::size_t read = Named(p, "x", "variable"), partials = Named(p, "toy::sum", "temporary");

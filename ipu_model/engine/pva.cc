@@ -121,7 +121,7 @@ std::vector<ComputeSetExecution> ExecutionStep::computeSets() const {
   const ipu_model::ProfiledStep& step = run.steps.at(step_);
   std::vector<ComputeSetExecution> sets;
   if (step.operation < 0) return sets;
-  for (const ipu_model::Runs& of_set : run.work.at(static_cast<std::size_t>(step.operation)).cycles) {
+  for (const ipu_model::RunLengths& of_set : run.work.at(static_cast<std::size_t>(step.operation)).cycles) {
     std::vector<std::uint64_t> cycles;
     for (std::size_t i = 0; i + 1 < of_set.size(); i += 2)
       cycles.insert(cycles.end(), static_cast<std::size_t>(of_set[i + 1]),

@@ -1,6 +1,6 @@
 // Builds tables of run-length coded rows, in which equal lines share a row.
-#ifndef IPU_MODEL_ENGINE_RUN_TABLE_H_
-#define IPU_MODEL_ENGINE_RUN_TABLE_H_
+#ifndef IPU_MODEL_ENGINE_RUN_LENGTHS_H_
+#define IPU_MODEL_ENGINE_RUN_LENGTHS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ipu_model {
 
 // Returns values as (value, number of repetitions), flat.
 template <typename T>
-Runs RunLengths(const std::vector<T>& values) {
-  Runs runs;
+RunLengths RunLengthsOf(const std::vector<T>& values) {
+  RunLengths runs;
   for (const T& value : values) {
     const auto v = static_cast<std::int64_t>(value);
     if (!runs.empty() && runs[runs.size() - 2] == v) {
@@ -28,10 +28,10 @@ Runs RunLengths(const std::vector<T>& values) {
   return runs;
 }
 
-class RunRows {
+class RunLengthRows {
  public:
   // Returns the number of the row.
-  std::uint32_t Add(Runs row) {
+  std::uint32_t Add(RunLengths row) {
     std::uint64_t hash = row.size();
     for (const std::int64_t v : row) {
       hash = (hash ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu;
@@ -46,19 +46,19 @@ class RunRows {
     rows_.push_back(std::move(row));
     return known.back();
   }
-  const Runs& operator[](std::size_t row) const { return rows_[row]; }
+  const RunLengths& operator[](std::size_t row) const { return rows_[row]; }
   std::size_t num_values() const { return num_values_; }
-  std::vector<Runs> Take() {
+  std::vector<RunLengths> Take() {
     by_hash_.clear();
     return std::exchange(rows_, {});
   }
 
  private:
-  std::vector<Runs> rows_;
+  std::vector<RunLengths> rows_;
   std::size_t num_values_ = 0;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> by_hash_;
 };
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_ENGINE_RUN_TABLE_H_
+#endif  // IPU_MODEL_ENGINE_RUN_LENGTHS_H_

@@ -93,7 +93,7 @@ void Skyline::Raise(std::uint32_t first, std::uint32_t last, Units height) {
   }
 }
 
-TileAddresses::TileAddresses(std::vector<MemoryBlock> blocks, const std::vector<Runs>& rows,
+TileAddresses::TileAddresses(std::vector<MemoryBlock> blocks, const std::vector<RunLengths>& rows,
                              std::size_t num_steps, unsigned num_tiles)
     : blocks_(std::move(blocks)),
       num_rows_(rows.size()),
@@ -206,7 +206,7 @@ void AddAddresses(const std::vector<std::uint32_t>& block_of_variable, std::uint
     gaps[tile] =
         same ? gaps[other] : addresses.Place(tile, fixed(tile), bytes.total[tile]) - bytes.total[tile];
   }
-  memory.gaps = RunLengths(gaps);
+  memory.gaps = RunLengthsOf(gaps);
 
   std::vector<unsigned> fullest_first(num_tiles);
   std::iota(fullest_first.begin(), fullest_first.end(), 0u);
@@ -233,7 +233,7 @@ void AddAddresses(const std::vector<std::uint32_t>& block_of_variable, std::uint
     }
     addresses_of_tile[tile] = addresses_of_tile[first];
   }
-  memory.addresses_of_tile = RunLengths(addresses_of_tile);
+  memory.addresses_of_tile = RunLengthsOf(addresses_of_tile);
 }
 
 }  // namespace ipu_model

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/run_table.h"
+#include "engine/run_lengths.h"
 #include "engine/tile_memory.h"
 
 namespace ipu_model {
@@ -49,7 +49,7 @@ class Skyline {
 // enough. Public sources do not describe Poplar's allocator; it has the same task.
 class TileAddresses {
  public:
-  TileAddresses(std::vector<MemoryBlock> blocks, const std::vector<Runs>& rows, std::size_t num_steps,
+  TileAddresses(std::vector<MemoryBlock> blocks, const std::vector<RunLengths>& rows, std::size_t num_steps,
                 unsigned num_tiles);
 
   // Places the blocks of a tile above the first `fixed` bytes, which are code and vertex state, and returns

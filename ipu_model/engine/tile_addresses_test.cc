@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<std::int64_t>;
 
-Bytes Expanded(const Runs& runs) {
+Bytes Expanded(const RunLengths& runs) {
   Bytes values;
   for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
     values.insert(values.end(), static_cast<std::size_t>(runs[i + 1]), runs[i]);
@@ -59,7 +59,7 @@ TEST(AHoleThatIsTooSmallIsAGap) {
   // Steps 0 to 2. Above 16 bytes of code and the 8 of `always`: a (24 bytes, steps 0 and 1), then, the longer
   // life first, b (16 bytes, steps 1 and 2) on a; c (32 bytes, step 2) does not fit into the 24 bytes that a
   // has left beneath b, so it is above b: its end, 96, is 24 above the 72 bytes that are live in step 2.
-  const std::vector<Runs> rows = {{8, 1}, {24, 1}, {16, 1}, {32, 1}};
+  const std::vector<RunLengths> rows = {{8, 1}, {24, 1}, {16, 1}, {32, 1}};
   TileAddresses addresses({{0, {0, 2}}, {1, {0, 1}}, {2, {1, 2}}, {3, {2, 2}}}, rows, 3, 1);
   Bytes at;
   CHECK_EQ(addresses.Place(0, 16, 72, &at), 96);
@@ -68,7 +68,7 @@ TEST(AHoleThatIsTooSmallIsAGap) {
 
 TEST(ALaterBlockFillsAHole) {
   // As before, but c has 24 bytes: above b it would end at 88, beyond the 64 bytes of the fullest moment.
-  const std::vector<Runs> rows = {{8, 1}, {24, 1}, {16, 1}};
+  const std::vector<RunLengths> rows = {{8, 1}, {24, 1}, {16, 1}};
   TileAddresses addresses({{0, {0, 2}}, {1, {0, 1}}, {2, {1, 2}}, {1, {2, 2}}}, rows, 3, 1);
   Bytes at;
   CHECK_EQ(addresses.Place(0, 16, 64, &at), 64);
@@ -87,12 +87,12 @@ TEST(WhatIsLiveAtOnceIsApart) {
   const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };
   for (int round = 0; round < 200; ++round) {
     const std::uint32_t steps = 1 + below(150), tiles = 1 + below(3), count = 1 + below(60);
-    std::vector<Runs> rows;
+    std::vector<RunLengths> rows;
     std::vector<Bytes> sizes;
     for (std::uint32_t r = 0; r < 8; ++r) {
       sizes.emplace_back();
       for (std::uint32_t t = 0; t < tiles; ++t) sizes.back().push_back(8 * below(below(4) == 0 ? 300 : 20));
-      rows.push_back(RunLengths(sizes.back()));
+      rows.push_back(RunLengthsOf(sizes.back()));
     }
     std::vector<MemoryBlock> blocks;
     std::vector<std::vector<std::uint32_t>> live;

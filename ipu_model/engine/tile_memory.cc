@@ -263,8 +263,8 @@ class MemoryAnalysis::Walk {
       line.fullest_tile = tile;
     }
     if (!profile_->too_many_rows) {
-      line.row = profile_->rows.Add(RunLengths(total));
-      profile_->too_many_rows = profile_->rows.num_values() > ipu_model::Profile::kMostRuns;
+      line.row = profile_->rows.Add(RunLengthsOf(total));
+      profile_->too_many_rows = profile_->rows.num_values() > ipu_model::Profile::kMostValues;
       if (profile_->too_many_rows) profile_->rows.Take();
     }
     profile_->lines.push_back(line);

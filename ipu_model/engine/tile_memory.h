@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/exchange.h"
-#include "engine/run_table.h"
+#include "engine/run_lengths.h"
 #include "ipu_model/Model.hpp"
 
 namespace ipu_model {
@@ -26,7 +26,7 @@ struct MemoryProfile {
     unsigned fullest_tile;
   };
   std::vector<Line> lines;
-  RunRows rows;  // empty if it would have more than Profile::kMostRuns values
+  RunLengthRows rows;  // empty if it would have more than Profile::kMostValues values
   bool too_many_rows = false;
   // By instruction of program 0: its first line, or -1. An operation has a line for each superstep, and at
   // least one.

@@ -443,11 +443,11 @@ def run_lengths(values: Iterable[int]) -> dict[str, list[int]]:
     return {"rle": runs}
 
 
-def _matrix(table: _ipu.RunTable, columns: int) -> dict[str, Any]:
+def _matrix(table: _ipu.RunLengthTable, columns: int) -> dict[str, Any]:
     return {"rows": len(table.lines), "columns": columns, "data": _rows(table, lambda row: {"rle": row})}
 
 
-def _rows(table: _ipu.RunTable, shown: Callable[[_ipu.Integers], Any]) -> list[Any]:
+def _rows(table: _ipu.RunLengthTable, shown: Callable[[_ipu.Integers], Any]) -> list[Any]:
     """The lines of a table; one that equals an earlier line refers to it."""
     rows = table.rows
     first: dict[int, int] = {}

@@ -8,7 +8,7 @@ namespace jax_ipu::bindings {
 
 void BindProfile(nb::module_& module) {
   using namespace ipu_model;
-  BindFields<RunTable>(module, "RunTable", "Run-length coded rows; equal lines share a row.");
+  BindFields<RunLengthTable>(module, "RunLengthTable", "Run-length coded rows; equal lines share a row.");
   BindFields<ProfileNodes>(module, "ProfileNodes", "The nodes of the main program's tree as columns.");
   BindFields<ProfileSteps>(module, "ProfileSteps", "The steps of one call as columns, in program order.");
   BindFields<ProfileVariables>(module, "ProfileVariables", "What takes memory, as columns.");

@@ -15,14 +15,14 @@
 namespace ipu_model {
 
 // Run-length coded values, by tile unless said otherwise: value, number of tiles, value, number of tiles, ...
-using Runs = std::vector<std::int64_t>;
+using RunLengths = std::vector<std::int64_t>;
 
 // The fields that hold many values are visited by Integers: they become one object of Python each.
 
 // One row for each line of a table; lines with equal values share a row.
-struct RunTable {
+struct RunLengthTable {
   std::vector<std::uint32_t> lines;  // index into rows
-  std::vector<Runs> rows;
+  std::vector<RunLengths> rows;
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("lines", self.lines);
@@ -105,7 +105,7 @@ struct ProfileVariables {
   std::vector<std::uint64_t> bytes, bytes_on_tile;  // on all tiles, on the tile with the largest part
   std::vector<std::uint32_t> tiles;                 // that hold a part
   std::vector<std::uint32_t> row;                   // its bytes by tile: index into `rows`
-  std::vector<Runs> rows;
+  std::vector<RunLengths> rows;
   // The steps in which it takes memory: first, last, first, last, ... inclusive, in rising order.
   std::vector<std::vector<std::uint32_t>> live_steps;
   std::vector<std::int32_t> last_use;   // the last step that reads it; -1 for none
@@ -132,15 +132,15 @@ struct ProfileVariables {
 
 // The bytes on each tile at its own fullest moment, over all programs, as in Report.
 struct ProfileMemory {
-  Runs variables, temporaries, exchange_buffers, constants, vertex_state, code, total;
+  RunLengths variables, temporaries, exchange_buffers, constants, vertex_state, code, total;
   // How far the addresses that variables, temporaries and buffers have in the main program reach beyond
   // `total`: bytes that blocks of memory leave between each other. Whether a program fits does not depend on
   // it.
-  Runs gaps;
+  RunLengths gaps;
   // (index into ProfileVariables, address), flat, for single tiles: for the fullest, as far as
   // Profile::kMostAddresses addresses go. By tile, the index into `addresses`, or -1.
   std::vector<std::vector<std::int64_t>> addresses;
-  Runs addresses_of_tile;
+  RunLengths addresses_of_tile;
   // The step at which Report::max_tile is fullest; -1 if another program than the main one runs then.
   std::int32_t peak_step = -1;
   // Bytes on all tiles that no step changes: code, vertex state, constants and variables that are live in
@@ -168,10 +168,10 @@ struct ProfileExchange {
   std::vector<std::uint32_t> steps;
   // Bytes by tile, a line for each of `steps`. A tile sends the same bytes to many tiles at once; `sent`
   // counts them for each tile that receives them, so both sums are the step's exchange_bytes.
-  RunTable sent, received;
+  RunLengthTable sent, received;
   // Tile t is in group t / group_tiles. Rows are (group that sends, group that receives, bytes), flat.
   std::uint32_t group_tiles = 1;
-  RunTable pairs;
+  RunLengthTable pairs;
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("steps", self.steps);
@@ -183,17 +183,17 @@ struct ProfileExchange {
 };
 
 struct Profile {
-  static constexpr std::size_t kMostRuns = 200000;
+  static constexpr std::size_t kMostValues = 200000;
   static constexpr std::size_t kMostAddresses = 10000;
 
   std::vector<OperationCost> operations;  // as in Report
   std::vector<std::uint32_t> origins;     // of each operation; see SetOrigin
   ProfileNodes nodes;
   ProfileSteps steps;
-  RunTable tile_compute;  // cycles by tile, a line for each step
-  // Live bytes by tile, a line for each step. Empty if it had more than kMostRuns values: it then follows
+  RunLengthTable tile_compute;  // cycles by tile, a line for each step
+  // Live bytes by tile, a line for each step. Empty if it had more than kMostValues values: it then follows
   // from `variables`, and the code and vertex state in `memory`.
-  RunTable tile_memory;
+  RunLengthTable tile_memory;
   ProfileVariables variables;
   ProfileMemory memory;
   ProfileExchange exchange;

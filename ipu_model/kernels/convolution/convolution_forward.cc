@@ -163,8 +163,8 @@ class Forward {
     OverlapClass part[kMaxDims];
   };
 
-  // Finds the runs of products for the box's outputs. Kernel positions and channels that are adjacent in both
-  // operands form one run.
+  // Finds the segments of products for the box's outputs. Kernel positions and channels that are adjacent in
+  // both operands form one segment.
   void FindSegments(const Box& box, std::int64_t block, ReductionSegment* segments,
                     ConvolutionStrip<T>* strip) const {
     const auto& p = problem_;
@@ -174,7 +174,7 @@ class Forward {
       tap_step[d] = packed_ ? below : dim_[d].rhs;
       below *= dim_[d].kernel;
     }
-    std::int64_t run = 1, b_step = 0;
+    std::int64_t length = 1, b_step = 0;
     std::int64_t first_a = 0, first_b = 0;
     std::int64_t count[kMaxDims], a_step[kMaxDims], b_steps[kMaxDims];
     int levels = 0;
@@ -182,11 +182,11 @@ class Forward {
     std::int64_t products = p.channels;
     const auto add = [&](std::int64_t n, std::int64_t a, std::int64_t b) {
       if (n == 1) return;
-      if (can_merge && run == 1 && a == 1) {
-        run = n;
+      if (can_merge && length == 1 && a == 1) {
+        length = n;
         b_step = b;
-      } else if (can_merge && run > 1 && a == run && b == run * b_step) {
-        run *= n;
+      } else if (can_merge && length > 1 && a == length && b == length * b_step) {
+        length *= n;
       } else {
         can_merge = false;
         count[levels] = n;
@@ -216,7 +216,7 @@ class Forward {
     }
     strip->segments = segments;
     strip->num_segments = n;
-    strip->run = run;
+    strip->length = length;
     strip->a_step = 1;
     strip->b_step = b_step;
   }

@@ -23,11 +23,11 @@ void MatrixTile(const ConvolutionStrip<T>& s, const T* a, T* c) {
     const T* from = a + s.segments[i].a;
     const T* b = s.b + s.segments[i].b;
     if (!whole) {
-      tile.AccumulatePart(s.run, from, s.a_row, s.a_step, b, s.b_step, s.columns);
+      tile.AccumulatePart(s.length, from, s.a_row, s.a_step, b, s.b_step, s.columns);
     } else if (s.a_step == 1) {
-      tile.Accumulate(s.run, from, s.a_row, 1, b, s.b_step);
+      tile.Accumulate(s.length, from, s.a_row, 1, b, s.b_step);
     } else {
-      tile.Accumulate(s.run, from, 1, s.a_step, b, s.b_step);
+      tile.Accumulate(s.length, from, 1, s.a_step, b, s.b_step);
     }
   }
   if (s.accumulate) tile.AddFrom(c, s.c_row, s.columns);
@@ -70,7 +70,7 @@ void VectorTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c, int 
   for (std::int64_t i = 0; i < s.num_segments; ++i) {
     const T* from = a + s.segments[i].a;
     const T* factors = b + s.segments[i].b;
-    for (std::int64_t k = 0; k < s.run; ++k) {
+    for (std::int64_t k = 0; k < s.length; ++k) {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
         const Vector factor = load(factors + v * kLanes<T>);

@@ -6,12 +6,12 @@
 
 namespace ipu_model {
 
-// The start of a run of products, as offsets in elements from the strip's a and b.
+// The start of a segment of products, as offsets in elements from the strip's a and b.
 struct ReductionSegment {
   std::int64_t a, b;
 };
 
-// c[r, j] (+)= sum over segments s and i < run of a[r, s.a + i * a_step] * b[s.b + i * b_step + j] for
+// c[r, j] (+)= sum over segments s and i < length of a[r, s.a + i * a_step] * b[s.b + i * b_step + j] for
 // r < rows and j < columns. Row r of `a` starts at r * a_row. Either a_row or a_step is 1. A channelwise
 // strip (depthwise convolution) multiplies by a[r, s.a + i * a_step + j] instead.
 template <typename T>
@@ -21,7 +21,7 @@ struct ConvolutionStrip {
   const T* b;
   std::int64_t b_step;
   const ReductionSegment* segments;
-  std::int64_t num_segments, run;
+  std::int64_t num_segments, length;
   T* c;
   std::int64_t c_row;
   std::int64_t rows;

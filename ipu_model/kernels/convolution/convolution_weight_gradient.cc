@@ -44,11 +44,11 @@ class WeightGradient {
   }
 
  private:
-  // A product of one overlap class per dimension, with its runs of products for one group of images.
+  // A product of one overlap class per dimension, with its segments of products for one group of images.
   struct Box {
     OverlapClass part[kMaxSpatial];
     ReductionSegment* segments;
-    std::int64_t segments_per_image, run, a_step, b_step;
+    std::int64_t segments_per_image, length, a_step, b_step;
   };
 
   // Packs the output gradient so that the features are contiguous.
@@ -98,7 +98,7 @@ class WeightGradient {
       merged_ = has_last && last_step == p.batch;
     } else {
       row_step_ = batch_step;
-      run_dim_ = UnitStrideTap(p);
+      segment_dim_ = UnitStrideTap(p);
     }
   }
 
@@ -141,17 +141,17 @@ class WeightGradient {
   void FindSegments(HostContext& context, Box* box) const {
     const auto& p = problem_;
     const auto extent = [&](int d) { return box->part[d].end - box->part[d].begin; };
-    int run_dim = run_dim_;
-    for (int d = p.dims - 1; d >= 0 && run_dim_ < 0; --d) {
-      if (run_dim < 0 || extent(d) > extent(run_dim)) run_dim = d;
+    int segment_dim = segment_dim_;
+    for (int d = p.dims - 1; d >= 0 && segment_dim_ < 0; --d) {
+      if (segment_dim < 0 || extent(d) > extent(segment_dim)) segment_dim = d;
     }
-    box->run = 1;
+    box->length = 1;
     box->a_step = 1;
     box->b_step = 0;
-    if (run_dim >= 0) {
-      box->run = extent(run_dim);
-      box->a_step = p.dim[run_dim].dilation * p.dim[run_dim].lhs;
-      box->b_step = tap_step_[run_dim];
+    if (segment_dim >= 0) {
+      box->length = extent(segment_dim);
+      box->a_step = p.dim[segment_dim].dilation * p.dim[segment_dim].lhs;
+      box->b_step = tap_step_[segment_dim];
     }
     std::int64_t first_a = 0, first_b = 0;
     std::int64_t per_image = 1;
@@ -160,10 +160,10 @@ class WeightGradient {
       const std::int64_t a_step = p.dim[d].dilation * p.dim[d].lhs;
       first_a += box->part[d].begin * a_step;
       first_b += box->part[d].begin * tap_step_[d];
-      if (d == run_dim) continue;
-      // Rows that are adjacent in both operands form one run (1x1 kernels).
-      if (a_step == box->run * box->a_step && tap_step_[d] == box->run * box->b_step) {
-        box->run *= extent(d);
+      if (d == segment_dim) continue;
+      // Rows that are adjacent in both operands form one segment (1x1 kernels).
+      if (a_step == box->length * box->a_step && tap_step_[d] == box->length * box->b_step) {
+        box->length *= extent(d);
       } else {
         outer[d] = true;
         per_image *= extent(d);
@@ -197,7 +197,7 @@ class WeightGradient {
     strip.b = gradient_ + begin * image_step_ + block * kernels_.columns;
     strip.segments = box.segments;
     strip.num_segments = count * box.segments_per_image;
-    strip.run = box.run;
+    strip.length = box.length;
     strip.columns =
         static_cast<int>(std::min<std::int64_t>(kernels_.columns, p.features - block * kernels_.columns));
     strip.accumulate = true;
@@ -307,7 +307,7 @@ class WeightGradient {
   std::int64_t image_step_ = 0, tap_step_[kMaxSpatial] = {};
   std::int64_t row_step_ = 1;
   bool merged_ = false;
-  int run_dim_ = -1;  // set if only one dimension is contiguous
+  int segment_dim_ = -1;  // set if only one dimension is contiguous
   Box* boxes_ = nullptr;
   std::int64_t num_boxes_ = 0, group_ = 1;
   int workers_ = 1, copies_ = 1;

@@ -28,13 +28,13 @@ struct LineCopies {
                 std::int64_t n);
 };
 
-// Copies n runs of `bytes` <= kLongestRun bytes that are `step` bytes apart to consecutive memory.
-constexpr std::int64_t kLongestRun = 64;
+// Copies n segments of `bytes` <= kLongestSegment bytes that are `step` bytes apart to consecutive memory.
+constexpr std::int64_t kLongestSegment = 64;
 namespace avx2 {
-void CopyRuns(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
+void CopySegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
 }
 namespace avx512 {
-void CopyRuns(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
+void CopySegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
 }
 
 namespace avx2 {

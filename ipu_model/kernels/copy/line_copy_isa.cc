@@ -1,4 +1,4 @@
-// Lines and short runs in vectors of the instruction set. Compiled per instruction set.
+// Lines and short segments in vectors of the instruction set. Compiled per instruction set.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -91,15 +91,15 @@ void Picked(const void* from, std::int64_t step, void* to, std::int64_t n) {
 }
 
 template <std::int64_t kBytes>
-void FixedRuns(const char* from, std::int64_t step, char* to, std::int64_t n) {
+void FixedSegments(const char* from, std::int64_t step, char* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kBytes, from + i * step, kBytes);
 }
-using RunFunction = decltype(&FixedRuns<1>);
+using SegmentFunction = decltype(&FixedSegments<1>);
 template <std::size_t... kBytes>
-constexpr std::array<RunFunction, sizeof...(kBytes)> EachLength(std::index_sequence<kBytes...>) {
-  return {FixedRuns<static_cast<std::int64_t>(kBytes) + 1>...};
+constexpr std::array<SegmentFunction, sizeof...(kBytes)> EachLength(std::index_sequence<kBytes...>) {
+  return {FixedSegments<static_cast<std::int64_t>(kBytes) + 1>...};
 }
-constexpr auto kFixedRuns = EachLength(std::make_index_sequence<kLongestRun>());
+constexpr auto kFixedSegments = EachLength(std::make_index_sequence<kLongestSegment>());
 
 // Permutes the bytes of 16.
 struct ByteWindow {
@@ -134,25 +134,25 @@ struct WordWindow {
 #endif
 };
 
-// Copies as many runs at a time as a window holds, at least two. A window may reach over the runs in the
-// source and in the result, but not over the ends of all runs.
+// Copies as many segments at a time as a window holds, at least two. A window may reach over the segments in
+// the source and in the result, but not over the ends of all segments.
 template <typename Window>
 bool CopyWindows(const char* from, std::int64_t step, std::int64_t bytes, char* to, std::int64_t n) {
   constexpr std::int64_t kSize = Window::kSize, kLane = Window::kLane;
   const std::int64_t apart = std::abs(step);
   if (apart == 0 || bytes > kSize || bytes % kLane != 0 || step % kLane != 0) return false;
   const std::int64_t group = std::min(kSize / bytes, 1 + (kSize - bytes) / apart);
-  // The runs at either end of which a window would reach over the end of the source or of the result.
+  // The segments at either end of which a window would reach over the end of the source or of the result.
   const std::int64_t margin = kSize / std::min(bytes, apart) + 1;
   if (group < 2 || n < 2 * margin + group) return false;
   std::uint8_t lanes[16] = {};
   for (std::int64_t i = 0; i < group; ++i) {
-    const std::int64_t run = step > 0 ? i * step : (group - 1 - i) * apart;
+    const std::int64_t segment = step > 0 ? i * step : (group - 1 - i) * apart;
     for (std::int64_t b = 0; b < bytes; b += kLane)
-      lanes[(i * bytes + b) / kLane] = static_cast<std::uint8_t>((run + b) / kLane);
+      lanes[(i * bytes + b) / kLane] = static_cast<std::uint8_t>((segment + b) / kLane);
   }
   const Window window(lanes);
-  const RunFunction one_by_one = kFixedRuns[static_cast<std::size_t>(bytes - 1)];
+  const SegmentFunction one_by_one = kFixedSegments[static_cast<std::size_t>(bytes - 1)];
   one_by_one(from, step, to, margin);
   std::int64_t i = margin;
   for (; i + group + margin <= n; i += group) {
@@ -196,11 +196,11 @@ constexpr LineCopies kCopies = {Reversed<T>, Repeated<T>, Woven<T>, Picked<T>, T
 
 }  // namespace
 
-void CopyRuns(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n) {
+void CopySegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n) {
   const char* s = static_cast<const char*>(from);
   char* d = static_cast<char*>(to);
   if (CopyWindows<ByteWindow>(s, step, bytes, d, n) || CopyWindows<WordWindow>(s, step, bytes, d, n)) return;
-  kFixedRuns[static_cast<std::size_t>(bytes - 1)](s, step, d, n);
+  kFixedSegments[static_cast<std::size_t>(bytes - 1)](s, step, d, n);
 }
 
 LineCopies FindLineCopies(std::size_t size) {

@@ -1,5 +1,5 @@
-// Lines that run backwards, repeated elements and short runs, of every element size, against copies element
-// by element.
+// Lines that run backwards, repeated elements and short segments, of every element size, against copies
+// element by element.
 #include "kernels/copy/line_copy.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ TEST(TilesOfNearElements) {
 TEST(RunsOfAnyLengthAndDistance) {
   for (const bool wide : {false, true}) {
     if (wide && !HasAvx512()) continue;
-    for (std::int64_t bytes = 1; bytes <= kLongestRun; ++bytes) {
+    for (std::int64_t bytes = 1; bytes <= kLongestSegment; ++bytes) {
       for (const std::int64_t step :
            {bytes, -bytes, bytes + 1, -2 * bytes, bytes + 4, std::int64_t{-1}, std::int64_t{2}}) {
         for (const std::int64_t n : {1, 5, 41, 150}) {
@@ -103,7 +103,7 @@ TEST(RunsOfAnyLengthAndDistance) {
           std::vector<unsigned char> to(static_cast<std::size_t>(n * bytes)), expected;
           for (std::int64_t i = 0; i < n; ++i)
             expected.insert(expected.end(), first + i * step, first + i * step + bytes);
-          (wide ? avx512::CopyRuns : avx2::CopyRuns)(first, step, bytes, to.data(), n);
+          (wide ? avx512::CopySegments : avx2::CopySegments)(first, step, bytes, to.data(), n);
           CHECK(to == expected);
         }
       }
@@ -149,7 +149,7 @@ void Reference(const Box& box, std::size_t d, const unsigned char* src, unsigned
     Reference(box, d + 1, src + i * box.src[d] * size, dst + i * box.dst[d] * size, size);
 }
 
-TEST(CopiesOfShortRuns) {
+TEST(CopiesOfShortSegments) {
   std::vector<Box> boxes = {{{1000, 40}, {40, -1}, {40, 1}, 39},
                             {{300, 5}, {5, -1}, {5, 1}, 4},
                             {{3000}, {-1}, {1}, 2999},
@@ -165,8 +165,8 @@ TEST(CopiesOfShortRuns) {
                             {{4, 30, 7}, {210, 7, 0}, {210, 7, 1}, 0},
                             {{4, 30, 7}, {30, 1, 0}, {210, 7, 1}, 0},
                             {{4, 30, 7}, {30, 1, 0}, {240, 8, 1}, 0}};
-  for (std::int64_t run = 1; run <= 66; ++run)
-    boxes.push_back({{6, 9, run}, {9 * run, -run, 1}, {9 * run, run, 1}, 8 * run});
+  for (std::int64_t length = 1; length <= 66; ++length)
+    boxes.push_back({{6, 9, length}, {9 * length, -length, 1}, {9 * length, length, 1}, 8 * length});
   for (const Box& box : boxes) {
     for (const std::int64_t size : {1, 2, 4, 8, 16}) {
       std::int64_t from_elements = 1, to_elements = 1;

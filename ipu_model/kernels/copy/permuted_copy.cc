@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kLanes = PermutedCopy::kLanes;
 // Limits the memory and the time of planning.
 constexpr std::int64_t kMostElements = 8192;
-// With fewer elements in a step, or in runs as long as this, loops are as fast.
-constexpr std::int64_t kLeastPerStep = 4, kLongRun = 64;
+// With fewer elements in a step, or in segments as long as this, loops are as fast.
+constexpr std::int64_t kLeastPerStep = 4, kLongSegment = 64;
 
 struct Element {
   std::int64_t from, to;  // in lanes
@@ -87,7 +87,8 @@ std::optional<PermutedCopy> PlanPermutedCopy(int rank, const std::int64_t* shape
   constexpr std::int64_t kFarthest = std::numeric_limits<std::int32_t>::max() - 4 * kLanes * 4;
   if (total == 0 || total > kMostElements || reach > kFarthest || used == 0) return std::nullopt;
   const int inner = used - 1;
-  if (extent[inner] >= kLongRun && to[inner] == lane_bytes && (from[inner] == lane_bytes || from[inner] == 0))
+  if (extent[inner] >= kLongSegment && to[inner] == lane_bytes &&
+      (from[inner] == lane_bytes || from[inner] == 0))
     return std::nullopt;
   std::vector<Element> elements = Elements(used, extent, from, to, lane_bytes);
   std::stable_sort(elements.begin(), elements.end(),

@@ -97,7 +97,7 @@ TEST(CopiesEqualLoops) {
 TEST(PlansNoCopiesThatLoopsDoAsWell) {
   CHECK(!Plan({{}, {}, {}}, 4));
   CHECK(!Plan({{0, 3}, {3, 1}, {3, 1}}, 4));
-  CHECK(!Plan({{4, 64}, {65, 1}, {64, 1}}, 4));  // long runs
+  CHECK(!Plan({{4, 64}, {65, 1}, {64, 1}}, 4));  // long segments
   CHECK(!Plan({{4, 64}, {1, 0}, {64, 1}}, 4));
   CHECK(!Plan({{64}, {100}, {1}}, 4));              // every element is far from the others
   CHECK(!Plan({{5000, 3}, {4, 1}, {3, 1}}, 4));     // many elements

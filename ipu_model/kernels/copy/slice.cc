@@ -74,7 +74,7 @@ constexpr std::int64_t kShortLine = 16;
 // Elements that are picked out of a line at a time.
 constexpr std::int64_t kPicked = 1024;
 // Runs of a plane that are copied one after the other, so that what they write stays in the cache.
-constexpr std::int64_t kRunsAtOnce = 256;
+constexpr std::int64_t kSegmentsAtOnce = 256;
 
 // Copies lines of `kLength` elements that run backwards.
 template <typename T, int kLength>
@@ -87,25 +87,25 @@ void CopyShortReversed(std::int64_t n, const char* src, std::int64_t src_stride,
   }
 }
 
-// Copies runs of `kBytes` bytes.
+// Copies segments of `kBytes` bytes.
 template <std::int64_t kBytes>
-void CopyFixedRuns(std::int64_t n, const char* src, std::int64_t src_stride, char* dst,
-                   std::int64_t dst_stride) {
+void CopyFixedSegments(std::int64_t n, const char* src, std::int64_t src_stride, char* dst,
+                       std::int64_t dst_stride) {
   for (std::int64_t i = 0; i < n; ++i) {
-    char run[kBytes];  // in registers
-    std::memcpy(run, src + i * src_stride, kBytes);
-    std::memcpy(dst + i * dst_stride, run, kBytes);
+    char segment[kBytes];  // in registers
+    std::memcpy(segment, src + i * src_stride, kBytes);
+    std::memcpy(dst + i * dst_stride, segment, kBytes);
   }
 }
 template <std::size_t... kBytes>
-constexpr std::array<decltype(&CopyFixedRuns<1>), sizeof...(kBytes)> RunCopies(
+constexpr std::array<decltype(&CopyFixedSegments<1>), sizeof...(kBytes)> SegmentCopies(
     std::index_sequence<kBytes...>) {
-  return {CopyFixedRuns<static_cast<std::int64_t>(kBytes) + 1>...};
+  return {CopyFixedSegments<static_cast<std::int64_t>(kBytes) + 1>...};
 }
-// Copies runs of 1 to kLongestRun bytes.
-void CopyShortRuns(std::int64_t n, std::int64_t bytes, const char* src, std::int64_t src_stride, char* dst,
-                   std::int64_t dst_stride) {
-  static constexpr auto kCopies = RunCopies(std::make_index_sequence<kLongestRun>());
+// Copies segments of 1 to kLongestSegment bytes.
+void CopyShortSegments(std::int64_t n, std::int64_t bytes, const char* src, std::int64_t src_stride,
+                       char* dst, std::int64_t dst_stride) {
+  static constexpr auto kCopies = SegmentCopies(std::make_index_sequence<kLongestSegment>());
   kCopies[static_cast<std::size_t>(bytes - 1)](n, src, src_stride, dst, dst_stride);
 }
 
@@ -221,11 +221,11 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
   if (left == 2 && loop.dst[dim + 1] == kSize) {
     if (loop.src[dim + 1] == kSize) {
       const std::int64_t bytes = loop.shape[dim + 1] * kSize;
-      if (bytes <= kLongestRun && loop.dst[dim] == bytes)
-        return (HasAvx512() ? avx512::CopyRuns : avx2::CopyRuns)(src, loop.src[dim], bytes, dst,
-                                                                 loop.shape[dim]);
-      if (bytes <= kLongestRun)
-        return CopyShortRuns(loop.shape[dim], bytes, src, loop.src[dim], dst, loop.dst[dim]);
+      if (bytes <= kLongestSegment && loop.dst[dim] == bytes)
+        return (HasAvx512() ? avx512::CopySegments : avx2::CopySegments)(src, loop.src[dim], bytes, dst,
+                                                                         loop.shape[dim]);
+      if (bytes <= kLongestSegment)
+        return CopyShortSegments(loop.shape[dim], bytes, src, loop.src[dim], dst, loop.dst[dim]);
     } else if (loop.src[dim + 1] == -kSize && loop.shape[dim + 1] <= 4) {
       const auto copy = loop.shape[dim + 1] == 2   ? CopyShortReversed<T, 2>
                         : loop.shape[dim + 1] == 3 ? CopyShortReversed<T, 3>
@@ -236,14 +236,14 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
                                             loop.shape[dim + 1]);
     }
   }
-  // A plane of short runs: those of the longer dimension one after the other.
+  // A plane of short segments: those of the longer dimension one after the other.
   if (left == 3 && loop.src[dim + 2] == kSize && loop.dst[dim + 2] == kSize &&
-      loop.shape[dim + 2] * kSize <= kLongestRun && loop.shape[dim] > loop.shape[dim + 1]) {
-    for (std::int64_t i = 0; i < loop.shape[dim]; i += kRunsAtOnce) {
+      loop.shape[dim + 2] * kSize <= kLongestSegment && loop.shape[dim] > loop.shape[dim + 1]) {
+    for (std::int64_t i = 0; i < loop.shape[dim]; i += kSegmentsAtOnce) {
       for (std::int64_t j = 0; j < loop.shape[dim + 1]; ++j)
-        CopyShortRuns(std::min(kRunsAtOnce, loop.shape[dim] - i), loop.shape[dim + 2] * kSize,
-                      src + i * loop.src[dim] + j * loop.src[dim + 1], loop.src[dim],
-                      dst + i * loop.dst[dim] + j * loop.dst[dim + 1], loop.dst[dim]);
+        CopyShortSegments(std::min(kSegmentsAtOnce, loop.shape[dim] - i), loop.shape[dim + 2] * kSize,
+                          src + i * loop.src[dim] + j * loop.src[dim + 1], loop.src[dim],
+                          dst + i * loop.dst[dim] + j * loop.dst[dim + 1], loop.dst[dim]);
     }
     return;
   }

@@ -14,9 +14,9 @@ namespace ipu_model {
 namespace {
 
 constexpr int kVectorBytes = 32;
-constexpr std::size_t kMostSteps = 64, kMostPointers = 32, kOwnPointers = CodeRun::kOwnPointers;
+constexpr std::size_t kMostSteps = 64, kMostPointers = 32, kOwnPointers = CodeSection::kOwnPointers;
 // To round to f16 takes as long as three other steps, and a processor begins few vectors before one is done:
-// longer chains take less time as two runs, by way of memory.
+// longer chains take less time as two sections, by way of memory.
 constexpr int kMostRounds = 2;
 constexpr int kNeverRead = 1 << 10;
 constexpr std::size_t kMostCodes = 4;
@@ -43,17 +43,17 @@ bool WritesHalf(const MicroStep& step) { return Is(step.kind, FusedOp::kToBits) 
 
 bool RoundsToHalf(const MicroStep& step) { return Is(step.kind, FusedOp::kRound) && IsOfHalf(step); }
 
-// Makes the code of one run.
+// Makes the code of one section.
 class Generator {
  public:
-  Generator(const MicroProgram& program, const std::vector<unsigned char>& single, CodeRun* run)
+  Generator(const MicroProgram& program, const std::vector<unsigned char>& single, CodeSection* section)
       : p_(program),
         single_(single),
-        run_(*run),
+        section_(*section),
         first_constant_(program.inputs.size()),
         first_result_(program.registers.size() - program.steps.size()),
         registers_(&code_, [this](const CodeValue& value) { return NextRead(value); }) {
-    registers_.SetLaneBytes(run_.lane_bytes);
+    registers_.SetLaneBytes(section_.lane_bytes);
   }
 
   bool HasCode() { return Body(lanes()); }
@@ -61,9 +61,9 @@ class Generator {
   // Returns whether all steps have code.
   bool Run() {
     std::vector<std::uint8_t> scale;
-    for (const std::uint16_t reg : run_.operands)
+    for (const std::uint16_t reg : section_.operands)
       scale.push_back(single_[reg] != 0 ? std::uint8_t{0} : ElementBytes(reg));
-    for (const std::uint16_t reg : run_.results) scale.push_back(ElementBytes(reg));
+    for (const std::uint16_t reg : section_.results) scale.push_back(ElementBytes(reg));
     const std::size_t num_pointers = scale.size();
     registers_.IndexPointers(std::move(scale));
 
@@ -96,23 +96,23 @@ class Generator {
     for (std::size_t i = std::size(kSaved); i-- > 0;) code_.Pop(kSaved[i]);
     code_.Return();
     rare_calls_.Emit(&code_);
-    run_.code = MachineCode(code_.Finish());
-    return run_.code.entry() != nullptr;
+    section_.code = MachineCode(code_.Finish());
+    return section_.code.entry() != nullptr;
   }
 
  private:
-  int lanes() const { return kVectorBytes / run_.lane_bytes; }
+  int lanes() const { return kVectorBytes / section_.lane_bytes; }
   static Memory Entry(std::size_t i) {
     return {RegisterFile::kTable, static_cast<std::int32_t>(i * sizeof(void*))};
   }
   std::uint8_t ElementBytes(std::uint16_t reg) const {
     return static_cast<std::uint8_t>(SizeOf(p_.registers[reg]));
   }
-  bool IsOfRun(std::uint16_t reg) const {
-    return reg >= first_result_ + run_.first && reg < first_result_ + run_.end;
+  bool IsOfSection(std::uint16_t reg) const {
+    return reg >= first_result_ + section_.first && reg < first_result_ + section_.end;
   }
   CodeAddress Spilled(std::uint16_t reg) const {
-    const auto step = static_cast<std::ptrdiff_t>(reg - first_result_ - run_.first);
+    const auto step = static_cast<std::ptrdiff_t>(reg - first_result_ - section_.first);
     return {CodeAddress::kScratch, step * kVectorBytes};
   }
   static CodeAddress Pointer(std::size_t i) { return {CodeAddress::kFirstPointer + static_cast<int>(i), 0}; }
@@ -122,13 +122,13 @@ class Generator {
     std::uint16_t reg = 0;
     if (value.address.base == CodeAddress::kScratch) {
       reg = static_cast<std::uint16_t>(value.address.offset / kVectorBytes +
-                                       static_cast<std::ptrdiff_t>(first_result_ + run_.first));
+                                       static_cast<std::ptrdiff_t>(first_result_ + section_.first));
     } else if (value.address.base >= CodeAddress::kFirstPointer) {
-      reg = run_.operands[static_cast<std::size_t>(value.address.base - CodeAddress::kFirstPointer)];
+      reg = section_.operands[static_cast<std::size_t>(value.address.base - CodeAddress::kFirstPointer)];
     } else {
       return kNeverRead - 1;  // a constant, which is loaded again
     }
-    for (std::size_t s = step_ + 1; s < run_.end; ++s) {
+    for (std::size_t s = step_ + 1; s < section_.end; ++s) {
       const MicroStep& step = p_.steps[s];
       if (std::find(step.operand, step.operand + step.num_operands, reg) != step.operand + step.num_operands)
         return static_cast<int>(s - step_);
@@ -141,7 +141,7 @@ class Generator {
     using Form = CodeValue::Form;
     CodeValue value;
     value.element = static_cast<std::uint8_t>(SizeOf(type));
-    const bool extended = value.element < run_.lane_bytes;
+    const bool extended = value.element < section_.lane_bytes;
     value.form = predicate        ? Form::kPredicates
                  : !extended      ? Form::kNumbers
                  : IsSigned(type) ? Form::kSignExtended
@@ -151,22 +151,23 @@ class Generator {
     return value;
   }
   CodeValue Operand(std::uint16_t reg, RegisterType type, bool predicate, int lanes) const {
-    if (IsOfRun(reg)) return OfRun(reg);
-    const auto found = std::find(run_.operands.begin(), run_.operands.end(), reg);
-    const auto pointer = static_cast<std::size_t>(found - run_.operands.begin());
+    if (IsOfSection(reg)) return OfSection(reg);
+    const auto found = std::find(section_.operands.begin(), section_.operands.end(), reg);
+    const auto pointer = static_cast<std::size_t>(found - section_.operands.begin());
     if (predicate) type = RegisterType::kU8;
     CodeValue value = Outside(pointer, type, predicate, single_[reg] != 0 ? 1 : lanes);
     value.broadcast = single_[reg] != 0 && lanes > 1;
     return value;
   }
   // A value between the steps leaves its register as it is.
-  CodeValue OfRun(std::uint16_t reg) const { return {Spilled(reg), kVectorBytes}; }
+  CodeValue OfSection(std::uint16_t reg) const { return {Spilled(reg), kVectorBytes}; }
 
   bool Body(int lanes) {
     registers_.Forget();
-    for (step_ = run_.first; step_ < run_.end; ++step_) {
+    for (step_ = section_.first; step_ < section_.end; ++step_) {
       const MicroStep& step = p_.steps[step_];
-      VectorCode vector(&code_, &registers_, &rare_calls_, step.kind, lanes, step.immediate, run_.lane_bytes);
+      VectorCode vector(&code_, &registers_, &rare_calls_, step.kind, lanes, step.immediate,
+                        section_.lane_bytes);
       for (int k = 0; k < step.num_operands; ++k) {
         const std::uint16_t reg = step.operand[k];
         const bool predicate = ReadsPredicate(step, k);
@@ -180,11 +181,11 @@ class Generator {
       }
       const Vector made = vector.Emit();
       if (made < 0) return false;
-      if (!WritesHalf(step)) registers_.Define(made, OfRun(step.result));
-      const auto result = std::find(run_.results.begin(), run_.results.end(), step.result);
-      if (result != run_.results.end()) {
+      if (!WritesHalf(step)) registers_.Define(made, OfSection(step.result));
+      const auto result = std::find(section_.results.begin(), section_.results.end(), step.result);
+      if (result != section_.results.end()) {
         const std::size_t pointer =
-            run_.operands.size() + static_cast<std::size_t>(result - run_.results.begin());
+            section_.operands.size() + static_cast<std::size_t>(result - section_.results.begin());
         CodeValue value = Outside(pointer, step.kind.result, step.kind.predicate_result, lanes);
         if (WritesHalf(step)) value.form = CodeValue::Form::kHalf;
         registers_.Write(made, value);
@@ -197,22 +198,22 @@ class Generator {
     return true;
   }
   void DropIfRead(std::uint16_t reg) {
-    if (IsOfRun(reg) && NextRead({Spilled(reg)}) == kNeverRead) registers_.Drop(Spilled(reg));
+    if (IsOfSection(reg) && NextRead({Spilled(reg)}) == kNeverRead) registers_.Drop(Spilled(reg));
   }
 
   const MicroProgram& p_;
   const std::vector<unsigned char>& single_;
-  CodeRun& run_;
+  CodeSection& section_;
   std::size_t first_constant_, first_result_, step_ = 0;
   Assembler code_;
   RareCalls rare_calls_;
   RegisterFile registers_;
 };
 
-// Finds the runs of a program.
-class Runs {
+// Finds the sections of a program.
+class Sections {
  public:
-  Runs(const Arrangement& arrangement, BlockCode* code)
+  Sections(const Arrangement& arrangement, BlockCode* code)
       : a_(arrangement),
         p_(*arrangement.program),
         out_(*code),
@@ -221,35 +222,35 @@ class Runs {
 
   void Find() {
     for (std::size_t s = 0; s < p_.steps.size();) {
-      CodeRun run;
-      run.first = s;
-      run.end = s;
+      CodeSection section;
+      section.first = s;
+      section.end = s;
       int rounds = 0;
-      while (run.end < p_.steps.size() && run.end - s < kMostSteps && HasCode(run.end) &&
-             ReadsAsMade(s, run.end)) {
-        if (RoundsToHalf(p_.steps[run.end]) && ++rounds > kMostRounds) break;
-        ++run.end;
+      while (section.end < p_.steps.size() && section.end - s < kMostSteps && HasCode(section.end) &&
+             ReadsAsMade(s, section.end)) {
+        if (RoundsToHalf(p_.steps[section.end]) && ++rounds > kMostRounds) break;
+        ++section.end;
       }
-      const std::size_t next = std::max(run.end, s + 1);
-      for (Connect(&run); run.end - run.first > 1 && !Fits(run);) {
-        --run.end;
-        Connect(&run);
+      const std::size_t next = std::max(section.end, s + 1);
+      for (Connect(&section); section.end - section.first > 1 && !Fits(section);) {
+        --section.end;
+        Connect(&section);
       }
-      run.lane_bytes = LaneBytes(run);
-      if (run.end - run.first > 1 && Generator(p_, out_.key, &run).Run()) {
-        s = run.end;
-        out_.runs.push_back(std::move(run));
+      section.lane_bytes = LaneBytes(section);
+      if (section.end - section.first > 1 && Generator(p_, out_.key, &section).Run()) {
+        s = section.end;
+        out_.sections.push_back(std::move(section));
       } else {
-        s = run.end - run.first > 1 ? next : s + 1;
+        s = section.end - section.first > 1 ? next : s + 1;
       }
     }
-    out_.run_at.resize(p_.steps.size());
-    for (const CodeRun& run : out_.runs) {
-      out_.run_at[run.first] = &run;
-      out_.spilled_bytes = std::max(out_.spilled_bytes, (run.end - run.first) * kVectorBytes);
+    out_.section_at.resize(p_.steps.size());
+    for (const CodeSection& section : out_.sections) {
+      out_.section_at[section.first] = &section;
+      out_.spilled_bytes = std::max(out_.spilled_bytes, (section.end - section.first) * kVectorBytes);
       out_.most_pointers =
-          std::max(out_.most_pointers, kOwnPointers + run.operands.size() + run.results.size());
-      for (std::size_t s = run.first; s < run.end; ++s) {
+          std::max(out_.most_pointers, kOwnPointers + section.operands.size() + section.results.size());
+      for (std::size_t s = section.first; s < section.end; ++s) {
         const MicroStep& step = p_.steps[s];
         out_.rounds_half = out_.rounds_half || WritesHalf(step) || RoundsToHalf(step);
       }
@@ -263,7 +264,7 @@ class Runs {
     const MicroKind& kind = step.kind;
     if (out_.key[step.result] != 0 || kind.code >= MicroKind::kSliceStart) return false;
     if (!FitsLane(kind.type) || !FitsLane(kind.result)) return false;
-    CodeRun alone;
+    CodeSection alone;
     alone.first = s;
     alone.end = s + 1;
     Connect(&alone);
@@ -287,46 +288,46 @@ class Runs {
     return true;
   }
 
-  // The narrowest lanes in which all steps of a run have code. Blocks of rows have many ends, whose elements
-  // are computed one by one, so their vectors are short.
-  int LaneBytes(const CodeRun& steps) const {
-    CodeRun run;
-    run.first = steps.first;
-    run.end = steps.end;
-    run.operands = steps.operands;
-    run.results = steps.results;
+  // The narrowest lanes in which all steps of a section have code. Blocks of rows have many ends, whose
+  // elements are computed one by one, so their vectors are short.
+  int LaneBytes(const CodeSection& steps) const {
+    CodeSection section;
+    section.first = steps.first;
+    section.end = steps.end;
+    section.operands = steps.operands;
+    section.results = steps.results;
     std::size_t widest = a_.per_row != nullptr ? 4 : 1;
-    for (std::size_t s = run.first; s < run.end; ++s) {
+    for (std::size_t s = section.first; s < section.end; ++s) {
       const MicroKind& kind = p_.steps[s].kind;
       widest = std::max({widest, SizeOf(kind.type), SizeOf(kind.result)});
     }
-    run.lane_bytes = static_cast<int>(widest);
-    while (run.lane_bytes < 4 && !Generator(p_, out_.key, &run).HasCode()) run.lane_bytes *= 2;
-    return run.lane_bytes;
+    section.lane_bytes = static_cast<int>(widest);
+    while (section.lane_bytes < 4 && !Generator(p_, out_.key, &section).HasCode()) section.lane_bytes *= 2;
+    return section.lane_bytes;
   }
 
-  void Connect(CodeRun* run) const {
-    run->operands.clear();
-    run->results.clear();
-    for (std::size_t s = run->first; s < run->end; ++s) {
+  void Connect(CodeSection* section) const {
+    section->operands.clear();
+    section->results.clear();
+    for (std::size_t s = section->first; s < section->end; ++s) {
       const MicroStep& step = p_.steps[s];
       for (int k = 0; k < step.num_operands; ++k) {
         const std::uint16_t reg = step.operand[k];
         if (reg >= first_constant_ && reg < first_result_) continue;
-        if (reg >= first_result_ + run->first) continue;
-        if (std::find(run->operands.begin(), run->operands.end(), reg) == run->operands.end())
-          run->operands.push_back(reg);
+        if (reg >= first_result_ + section->first) continue;
+        if (std::find(section->operands.begin(), section->operands.end(), reg) == section->operands.end())
+          section->operands.push_back(reg);
       }
-      if (p_.last_use[step.result] >= static_cast<int>(run->end)) run->results.push_back(step.result);
+      if (p_.last_use[step.result] >= static_cast<int>(section->end)) section->results.push_back(step.result);
     }
   }
 
   // A result may have the slot of an operand only if both are read and written at the same places.
-  bool Fits(const CodeRun& run) const {
-    if (run.operands.size() + run.results.size() > kMostPointers) return false;
-    for (const std::uint16_t result : run.results) {
+  bool Fits(const CodeSection& section) const {
+    if (section.operands.size() + section.results.size() > kMostPointers) return false;
+    for (const std::uint16_t result : section.results) {
       if (a_.direct_output[result] >= 0) continue;
-      for (const std::uint16_t operand : run.operands) {
+      for (const std::uint16_t operand : section.operands) {
         if (operand < first_result_ || p_.slot[operand] != p_.slot[result]) continue;
         if (out_.key[operand] != 0 || SizeOf(p_.registers[operand]) < SizeOf(p_.registers[result]))
           return false;
@@ -353,7 +354,7 @@ bool IsFor(const BlockCode& code, const Arrangement& a) {
 
 }  // namespace
 
-void CodeRun::Call(const void** pointers, unsigned char* spilled, std::int64_t n) const {
+void CodeSection::Call(const void** pointers, unsigned char* spilled, std::int64_t n) const {
   using Function = void(const void**, std::int64_t);
   // The first entry is the number of elements that fill no vector.
   const std::int64_t lanes = kVectorBytes / lane_bytes;
@@ -382,14 +383,14 @@ std::shared_ptr<const BlockCode> BlockCodeCache::Find(const Arrangement& arrange
 std::shared_ptr<const BlockCode> BlockCodeCache::MakeLocked(const Arrangement& arrangement) {
   if (!FinalHostLimits().machine_code) return nullptr;
   for (const auto& code : codes_)
-    if (IsFor(*code, arrangement)) return code->runs.empty() ? nullptr : code;
+    if (IsFor(*code, arrangement)) return code->sections.empty() ? nullptr : code;
   if (codes_.size() == kMostCodes) return nullptr;
   auto made = std::make_shared<BlockCode>();
   for (std::size_t r = 0; r < arrangement.program->registers.size(); ++r)
     made->key.push_back(IsSingle(arrangement, r) ? 1 : 0);
-  Runs(arrangement, made.get()).Find();
+  Sections(arrangement, made.get()).Find();
   codes_.push_back(std::move(made));
-  return codes_.back()->runs.empty() ? nullptr : codes_.back();
+  return codes_.back()->sections.empty() ? nullptr : codes_.back();
 }
 
 }  // namespace ipu_model

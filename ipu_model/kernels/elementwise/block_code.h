@@ -1,4 +1,4 @@
-// Machine code for runs of steps of a scalar program over a block: values between the steps stay in
+// Machine code for sections of steps of a scalar program over a block: values between the steps stay in
 // registers, where the interpreter would write and read each of them.
 #ifndef IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_CODE_H_
 #define IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_CODE_H_
@@ -19,7 +19,7 @@ namespace ipu_model {
 constexpr double kNanosecondsForCode = 100'000;
 
 // Steps [first, end) of a program as one function. They compute values of up to 32 bits and predicates.
-struct CodeRun {
+struct CodeSection {
   static constexpr std::size_t kOwnPointers = 2;
 
   std::size_t first = 0, end = 0;
@@ -40,11 +40,11 @@ struct BlockCode {
   // What the code depends on: for each register of the program, whether it holds one value for a block or a
   // row.
   std::vector<unsigned char> key;
-  std::vector<CodeRun> runs;           // in order
-  std::vector<const CodeRun*> run_at;  // by step: the run that begins there, or null
-  std::size_t spilled_bytes = 0;       // memory of the values that leave their registers, 32-byte aligned
-  std::size_t most_pointers = 0;       // of a run, with the function's own
-  bool rounds_half = false;            // whether a run rounds to f16
+  std::vector<CodeSection> sections;           // in order
+  std::vector<const CodeSection*> section_at;  // by step: the section that begins there, or null
+  std::size_t spilled_bytes = 0;  // memory of the values that leave their registers, 32-byte aligned
+  std::size_t most_pointers = 0;  // of a section, with the function's own
+  bool rounds_half = false;       // whether a section rounds to f16
 };
 
 // The code of one program, for the first few arrangements that it runs with. Threads may share it.

@@ -464,8 +464,8 @@ TEST(ConstantBoundsGiveTheSameBits) {
   }
 }
 
-// A chain of f16 operations from and to memory is one run of code, until f16 rounds stochastically.
-TEST(ChainsOfHalfAreOneRun) {
+// A chain of f16 operations from and to memory is one section of code, until f16 rounds stochastically.
+TEST(ChainsOfHalfAreOneSection) {
   Expression e;
   e.inputs = {DType::kF16, DType::kF16};
   e.code = {Op(ScalarOp::kMultiply, DType::kF16, DType::kF16, 0, 1),
@@ -485,8 +485,8 @@ TEST(ChainsOfHalfAreOneRun) {
   const auto code = cache.Make(arrangement);
   if (FinalHostLimits().machine_code) {
     CHECK(code != nullptr);
-    CHECK_EQ(code->runs.size(), 1u);
-    CHECK_EQ(code->runs[0].end, program.steps.size());
+    CHECK_EQ(code->sections.size(), 1u);
+    CHECK_EQ(code->sections[0].end, program.steps.size());
   }
   HostContext context{ThreadPool::Global(), scratch};
   const ElementwiseKernel kernel(e);
@@ -501,8 +501,8 @@ TEST(ChainsOfHalfAreOneRun) {
   CHECK(std::all_of(got.begin(), got.end(), [](std::uint16_t x) { return x == 0x3c00; }));
 }
 
-// A chain of choices, as JAX spells hypot, is one run of code.
-TEST(ChoicesAndTheirComparisonsAreOneRun) {
+// A chain of choices, as JAX spells hypot, is one section of code.
+TEST(ChoicesAndTheirComparisonsAreOneSection) {
   using O = ScalarOp;
   Expression e;
   e.inputs = {DType::kF32, DType::kF32};
@@ -522,10 +522,10 @@ TEST(ChoicesAndTheirComparisonsAreOneRun) {
   CHECK(cache.Find(arrangement, 1) == nullptr);
   const auto code = cache.Find(arrangement, std::int64_t{1} << 40);
   CHECK(code != nullptr);
-  CHECK_EQ(code->runs.size(), 1u);
-  CHECK_EQ(code->runs[0].end, program.steps.size());
-  CHECK_EQ(code->runs[0].operands.size(), 2u);
-  CHECK_EQ(code->runs[0].results.size(), 1u);
+  CHECK_EQ(code->sections.size(), 1u);
+  CHECK_EQ(code->sections[0].end, program.steps.size());
+  CHECK_EQ(code->sections[0].operands.size(), 2u);
+  CHECK_EQ(code->sections[0].results.size(), 1u);
 }
 
 }  // namespace

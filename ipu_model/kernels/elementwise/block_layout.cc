@@ -57,8 +57,9 @@ void CopyRows(unsigned char* memory, std::int64_t row_stride, std::int64_t strid
     return CopyRow<T, kGather>(memory, stride, rows * length, dense);
   if constexpr (kGather) {
     const std::int64_t bytes = length * kSize;
-    if (stride == kSize && row_stride > 0 && bytes <= kLongestRun)
-      return (HasAvx512() ? avx512::CopyRuns : avx2::CopyRuns)(memory, row_stride, bytes, dense, rows);
+    if (stride == kSize && row_stride > 0 && bytes <= kLongestSegment)
+      return (HasAvx512() ? avx512::CopySegments : avx2::CopySegments)(memory, row_stride, bytes, dense,
+                                                                       rows);
     if (stride == 0)  // each element several times
       return FindLineCopies(sizeof(T)).repeated(memory, row_stride / kSize, dense, rows, length);
     if (row_stride == 0) {  // one row several times: what is there is copied behind itself

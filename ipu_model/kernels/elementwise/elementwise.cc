@@ -62,9 +62,9 @@ class Worker {
     for (std::size_t i = 0; i < num_inputs_; ++i) Load(i, block, first_block);
     const std::size_t num_steps = p_.steps.size();
     for (std::size_t s = 0; s < num_steps; ++s) {
-      if (code_ != nullptr && code_->run_at[s] != nullptr) {
-        RunCode(*code_->run_at[s], block);
-        s = code_->run_at[s]->end - 1;
+      if (code_ != nullptr && code_->section_at[s] != nullptr) {
+        RunCode(*code_->section_at[s], block);
+        s = code_->section_at[s]->end - 1;
         continue;
       }
       const MicroStep& step = p_.steps[s];
@@ -101,27 +101,27 @@ class Worker {
                       : Address(b_.walks[num_inputs_ + static_cast<std::size_t>(direct)], block);
   }
 
-  void RunCode(const CodeRun& run, const Block& block) {
+  void RunCode(const CodeSection& section, const Block& block) {
     const void** pointers = pointer_ + p_.registers.size();
-    const void** entry = pointers + CodeRun::kOwnPointers;
+    const void** entry = pointers + CodeSection::kOwnPointers;
     bool rows = false;
-    for (const std::uint16_t reg : run.operands) {
+    for (const std::uint16_t reg : section.operands) {
       *entry++ = pointer_[reg];
       rows = rows || IsPerRow(reg);
     }
-    for (const std::uint16_t reg : run.results) *entry++ = pointer_[reg] = ResultOf(reg, block);
-    if (!rows) return run.Call(pointers, spilled_, block.count());
+    for (const std::uint16_t reg : section.results) *entry++ = pointer_[reg] = ResultOf(reg, block);
+    if (!rows) return section.Call(pointers, spilled_, block.count());
     for (std::int64_t r = 0; r < block.rows; ++r) {
-      run.Call(pointers, spilled_, block.length);
-      entry = pointers + CodeRun::kOwnPointers;
+      section.Call(pointers, spilled_, block.length);
+      entry = pointers + CodeSection::kOwnPointers;
       const auto advance = [&](std::uint16_t reg, std::int64_t elements) {
         const auto bytes = static_cast<std::int64_t>(SizeOf(p_.registers[reg])) * elements;
         *entry = static_cast<const unsigned char*>(*entry) + bytes;
         ++entry;
       };
-      for (const std::uint16_t reg : run.operands)
+      for (const std::uint16_t reg : section.operands)
         advance(reg, IsPerRow(reg) ? 1 : b_.scalar[reg] ? 0 : block.length);
-      for (const std::uint16_t reg : run.results) advance(reg, block.length);
+      for (const std::uint16_t reg : section.results) advance(reg, block.length);
     }
   }
 

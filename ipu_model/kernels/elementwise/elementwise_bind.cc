@@ -9,6 +9,7 @@
 #include "kernels/elementwise/call_compiler.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 
 namespace ipu_model {
@@ -64,15 +65,15 @@ void Fill(const MicroArguments& m) {
 constexpr std::size_t kMostSpilledBytes = 4096;
 constexpr double kNanosecondsOfCall = 5;
 
-// A run, and what keeps it alive.
-struct KeptRun {
+// A section, and what keeps it alive.
+struct KeptSection {
   std::shared_ptr<const BlockCode> code;
-  const CodeRun* run;
+  const CodeSection* section;
 };
 void CallCode(const MicroArguments& m) {
-  static_cast<const KeptRun*>(m.operand[0])
-      ->run->Call(static_cast<const void**>(m.result),
-                  static_cast<unsigned char*>(const_cast<void*>(m.operand[1])), m.n);
+  static_cast<const KeptSection*>(m.operand[0])
+      ->section->Call(static_cast<const void**>(m.result),
+                      static_cast<unsigned char*>(const_cast<void*>(m.operand[1])), m.n);
 }
 
 bool HasScalarsOfShortRows(const Arrangement& a) {
@@ -110,11 +111,11 @@ class Binder {
     for (std::size_t c = 0; c < p_.constants.size(); ++c)
       place_[p_.inputs.size() + c] = CallList::Fixed(p_.constants[c].data());
     for (std::size_t s = 0; s < p_.steps.size(); ++s) {
-      if (code_ == nullptr || code_->run_at[s] == nullptr) {
+      if (code_ == nullptr || code_->section_at[s] == nullptr) {
         Step(s);
       } else {
-        Code(*code_->run_at[s]);
-        s = code_->run_at[s]->end - 1;
+        Code(*code_->section_at[s]);
+        s = code_->section_at[s]->end - 1;
       }
     }
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
@@ -138,8 +139,8 @@ class Binder {
   Place Strided(const Walk& walk, bool gather) {
     const BlockLayout& layout = a_.layout;
     const int first = layout.num_blocks() > 1 ? layout.rank - 1 : 0, rank = layout.rank - first;
-    std::int64_t dense[kMaxRank], stride = walk.size;
-    for (int d = rank; d-- > 0; stride *= layout.extents[first + d]) dense[d] = stride;
+    std::int64_t dense[kMaxRank];
+    SetDenseStrides(rank, layout.extents + first, dense, walk.size);
     const std::int64_t* const strides = walk.strides + first;
     auto plan = PlanPermutedCopy(rank, layout.extents + first, gather ? strides : dense,
                                  gather ? dense : strides, static_cast<std::size_t>(walk.size));
@@ -204,13 +205,13 @@ class Binder {
     return direct >= 0 ? CallList::Output(static_cast<std::size_t>(direct)) : slots_[p_.slot[reg]];
   }
 
-  void Code(const CodeRun& run) {
+  void Code(const CodeSection& section) {
     if (spilled_.base == Place::Base::kFixed) spilled_ = list_->NewScratch(kMostSpilledBytes);
     std::vector<Place> pointers;
-    for (const std::uint16_t reg : run.operands) pointers.push_back(place_[reg]);
-    for (const std::uint16_t reg : run.results) pointers.push_back(place_[reg] = ResultOf(reg));
-    list_->AddTable(CallCode, list_->Keep(KeptRun{code_, &run}), spilled_, std::move(pointers),
-                    CodeRun::kOwnPointers, block_.count());
+    for (const std::uint16_t reg : section.operands) pointers.push_back(place_[reg]);
+    for (const std::uint16_t reg : section.results) pointers.push_back(place_[reg] = ResultOf(reg));
+    list_->AddTable(CallCode, list_->Keep(KeptSection{code_, &section}), spilled_, std::move(pointers),
+                    CodeSection::kOwnPointers, block_.count());
   }
 
   void Step(std::size_t s) {

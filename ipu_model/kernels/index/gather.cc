@@ -15,8 +15,8 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kBlockRows = 1024;
-// Shorter runs of elements cost less as a list of offsets.
-constexpr std::int64_t kLeastRun = 8;
+// Shorter segments of elements cost less as a list of offsets.
+constexpr std::int64_t kLeastSegment = 8;
 // Below this many bytes, one thread is faster.
 constexpr std::int64_t kParallelBytes = 64 << 10;
 
@@ -76,8 +76,8 @@ void PickConverted(const WindowRows::Elements& elements, WordPicks picks, std::i
 }
 
 template <typename T>
-void PickRun(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end, const T* operand,
-             T* out) {
+void PickSegment(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end, const T* operand,
+                 T* out) {
   WordPicks picks;
   if (sizeof(T) <= 8 && AreWords(elements, &picks)) {
     if (elements.type != DType::kS32 && elements.type != DType::kU32) {
@@ -96,14 +96,14 @@ void PickRun(const WindowRows::Elements& elements, std::int64_t begin, std::int6
 template <typename T>
 void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end, const T* operand, T* out) {
   WindowRows::Elements elements;
-  if (rows.AreElements(&elements)) return PickRun(elements, begin, end, operand, out);
+  if (rows.AreElements(&elements)) return PickSegment(elements, begin, end, operand, out);
   const bool have_places = sizeof(T) <= 8 && rows.HavePlaces();
   std::int64_t from[kBlockRows], to[kBlockRows];
   std::int32_t place[kBlockRows];
   for (std::int64_t r = begin; r < end;) {
-    std::int64_t offset = 0, n = rows.ElementRun(r, end, &elements, &offset);
-    if (n >= kLeastRun) {
-      PickRun(elements, 0, n, operand, out + offset);
+    std::int64_t offset = 0, n = rows.ElementSegment(r, end, &elements, &offset);
+    if (n >= kLeastSegment) {
+      PickSegment(elements, 0, n, operand, out + offset);
       r += n;
       continue;
     }

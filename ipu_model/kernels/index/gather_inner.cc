@@ -23,9 +23,9 @@ struct OuterLoop {
   int rank = 0;
   std::int64_t shape[kMaxRank], operand[kMaxRank], out[kMaxRank], count = 1;
 
-  // Calls f(rows, operand offset, out offset) for runs along the last dimension in [begin, end).
+  // Calls f(rows, operand offset, out offset) for segments along the last dimension in [begin, end).
   template <typename F>
-  void ForEachRun(std::int64_t begin, std::int64_t end, F&& f) const {
+  void ForEachSegment(std::int64_t begin, std::int64_t end, F&& f) const {
     for (std::int64_t at = begin; at < end;) {
       std::int64_t from = 0, to = 0, left = 0;
       for (std::int64_t d = rank - 1, rest = at; d >= 0; --d) {
@@ -122,7 +122,7 @@ bool GatherInner(HostContext& context, const WindowRows& rows, const WindowRows:
     const std::int64_t step = pieces == 1 ? end - begin : 1;
     for (std::int64_t at = begin; at < end; at += step) {
       const std::int64_t first = at % pieces * kRowIndices, row = at / pieces;
-      outer.ForEachRun(row, row + step, [&](std::int64_t count, std::int64_t from, std::int64_t to) {
+      outer.ForEachSegment(row, row + step, [&](std::int64_t count, std::int64_t from, std::int64_t to) {
         const RowPicks picks{places + first,
                              std::min(n - first, kRowIndices),
                              least,

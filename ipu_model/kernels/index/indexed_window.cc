@@ -178,8 +178,8 @@ bool WindowRows::HavePlaces() const {
     last += extent * operand_.strides[d];
     if (last > kMost) return false;
   }
-  constexpr std::int64_t kLeastRun = 32;
-  return batches_ > 0 && batch_[batches_ - 1].windows == 1 && batch_[batches_ - 1].count >= kLeastRun;
+  constexpr std::int64_t kLeastSegment = 32;
+  return batches_ > 0 && batch_[batches_ - 1].windows == 1 && batch_[batches_ - 1].count >= kLeastSegment;
 }
 
 std::int64_t WindowRows::Places(std::int64_t begin, std::int64_t n, std::int32_t* place,
@@ -213,8 +213,8 @@ bool WindowRows::AreIndexed(Elements* elements) const {
          FindElements(0, elements);
 }
 
-std::int64_t WindowRows::ElementRun(std::int64_t begin, std::int64_t end, Elements* elements,
-                                    std::int64_t* windows_offset) const {
+std::int64_t WindowRows::ElementSegment(std::int64_t begin, std::int64_t end, Elements* elements,
+                                        std::int64_t* windows_offset) const {
   if (batches_ == 0 || WindowLoop().elements != 1 || !FindElements(begin, elements)) return 0;
   const Position position = PositionOf(begin);
   *windows_offset = position.windows;

@@ -63,8 +63,8 @@ class WindowRows {
   // Whether the rows are single elements, whose offsets fit into 32 bits, and lie side by side in the
   // windows.
   bool HavePlaces() const;
-  // For such rows, with clamped starts: the first up to n rows from `begin` on that are one run. Writes their
-  // offsets in the operand and that of the run in the windows, and returns how many they are.
+  // For such rows, with clamped starts: the first up to n rows from `begin` on that are one segment. Writes
+  // their offsets in the operand and that of the segment in the windows, and returns how many they are.
   std::int64_t Places(std::int64_t begin, std::int64_t n, std::int32_t* place,
                       std::int64_t* windows_offset) const;
 
@@ -132,8 +132,8 @@ class WindowRows {
   // Single elements of which one index component gives the place in each row of a batch (take_along_axis):
   // consecutive rows have the form of Elements. Returns how many rows from `begin` on do, at most up to
   // `end`, with row `begin` as their row 0 and at `windows_offset` in windows, or 0 for other rows.
-  std::int64_t ElementRun(std::int64_t begin, std::int64_t end, Elements* elements,
-                          std::int64_t* windows_offset) const;
+  std::int64_t ElementSegment(std::int64_t begin, std::int64_t end, Elements* elements,
+                              std::int64_t* windows_offset) const;
 
   // The part of one row's window that is inside this call's operand. Writes, per operand dimension, its start
   // in the operand and in the window, and its extent. Returns false if nothing is inside.

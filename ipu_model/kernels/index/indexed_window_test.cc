@@ -1,4 +1,4 @@
-// The offsets of windows, compared with one loop over all batch positions, and how long runs of rows are.
+// The offsets of windows, compared with one loop over all batch positions, and how long segments of rows are.
 #include "kernels/index/indexed_window.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Case {
   int shared;     // how many of them are the operand's first dimensions
   Shape operand;  // its dimensions after these, each with an index
   Shape operand_strides, index_strides, result_strides;  // of all dimensions; those of `batch` for the others
-  std::int64_t run;                                      // rows that have the form of Elements from row 0 on
+  std::int64_t segment;                                  // rows that have the form of Elements from row 0 on
 };
 
 HostTensor Tensor(const Shape& shape, const Shape& strides, DType type, void* data) {
@@ -106,10 +106,10 @@ void CheckCase(const Case& c, bool clamp) {
   }
   WindowRows::Elements elements;
   std::int64_t offset = 0;
-  CHECK_EQ(walk.ElementRun(0, rows, &elements, &offset), c.run);
-  if (!clamp || c.run == 0) return;
+  CHECK_EQ(walk.ElementSegment(0, rows, &elements, &offset), c.segment);
+  if (!clamp || c.segment == 0) return;
   for (std::int64_t begin = 0; begin < rows;) {
-    const std::int64_t n = walk.ElementRun(begin, rows, &elements, &offset);
+    const std::int64_t n = walk.ElementSegment(begin, rows, &elements, &offset);
     CHECK(n > 0);
     std::int64_t seen = 0;
     elements.ForEach<std::int32_t, true>(0, n, [&](std::int64_t row, std::int64_t source) {
@@ -124,16 +124,16 @@ void CheckCase(const Case& c, bool clamp) {
 
 TEST(RowsOfBatches) {
   const std::vector<Case> cases = {
-      {{6, 5, 4}, 1, {7}, {7, 1}, {20, 4, 1}, {20, 4, 1}, 20},       // indices of each row of the batch
-      {{6, 5, 4}, 1, {7}, {7, 1}, {0, 4, 1}, {20, 4, 1}, 20},        // the same for all
-      {{6, 5, 4}, 1, {7}, {1, 6}, {20, 4, 1}, {1, 24, 6}, 20},       // of a transpose
-      {{6, 5, 4}, 1, {7}, {7, 1}, {20, 4, 1}, {20, 1, 5}, 4},        // a result of which only rows are runs
-      {{2, 3, 5}, 2, {7}, {21, 7, 1}, {15, 5, 1}, {15, 5, 1}, 5},    // a batch of two dimensions
-      {{2, 3, 5}, 2, {7}, {30, 7, 1}, {15, 5, 1}, {15, 5, 1}, 5},    // with a gap
-      {{6, 1, 1}, 1, {7}, {7, 1}, {1, 1, 1}, {1, 1, 1}, 0},          // one index for each
-      {{5, 4}, 0, {7}, {1}, {4, 1}, {4, 1}, 20},                     // no batch
-      {{5, 4}, 0, {7, 3}, {3, 1}, {8, 2}, {4, 1}, 0},                // two indices for each
-      {{4, 5}, 1, {7, 3}, {21, 3, 1}, {10, 2}, {5, 1}, 0},           //
+      {{6, 5, 4}, 1, {7}, {7, 1}, {20, 4, 1}, {20, 4, 1}, 20},     // indices of each row of the batch
+      {{6, 5, 4}, 1, {7}, {7, 1}, {0, 4, 1}, {20, 4, 1}, 20},      // the same for all
+      {{6, 5, 4}, 1, {7}, {1, 6}, {20, 4, 1}, {1, 24, 6}, 20},     // of a transpose
+      {{6, 5, 4}, 1, {7}, {7, 1}, {20, 4, 1}, {20, 1, 5}, 4},      // a result of which only rows are segments
+      {{2, 3, 5}, 2, {7}, {21, 7, 1}, {15, 5, 1}, {15, 5, 1}, 5},  // a batch of two dimensions
+      {{2, 3, 5}, 2, {7}, {30, 7, 1}, {15, 5, 1}, {15, 5, 1}, 5},  // with a gap
+      {{6, 1, 1}, 1, {7}, {7, 1}, {1, 1, 1}, {1, 1, 1}, 0},        // one index for each
+      {{5, 4}, 0, {7}, {1}, {4, 1}, {4, 1}, 20},                   // no batch
+      {{5, 4}, 0, {7, 3}, {3, 1}, {8, 2}, {4, 1}, 0},              // two indices for each
+      {{4, 5}, 1, {7, 3}, {21, 3, 1}, {10, 2}, {5, 1}, 0},         //
       {{4, 5, 3}, 1, {3, 2}, {6, 2, 1}, {30, 6, 2}, {15, 3, 1}, 0},  // of merged dimensions
       {{1, 1}, 1, {3}, {3, 1}, {1, 1}, {1, 1}, 0},                   // one row
   };

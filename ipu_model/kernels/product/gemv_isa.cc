@@ -85,13 +85,13 @@ struct FewRows {
     if constexpr (kN == 4)
       return AddLanes<kLanes<T> / 4>(AddPairs(AddPairs(v[0], v[1]), AddPairs(v[2], v[3])));
   }
-  // The sum of every kRun lanes, one after the other.
-  template <int kRun>
+  // The sum of every kCount lanes, one after the other.
+  template <int kCount>
   [[gnu::always_inline]] static Vector AddLanes(Vector v) {
-    if constexpr (kRun == 1) {
+    if constexpr (kCount == 1) {
       return v;
     } else {
-      return AddLanes<kRun / 2>(AddPairs(v, v));
+      return AddLanes<kCount / 2>(AddPairs(v, v));
     }
   }
   // The sums of neighbours in a, then those in b.

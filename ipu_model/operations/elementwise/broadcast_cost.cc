@@ -111,21 +111,22 @@ std::uint64_t OuterCycles(const TargetModel& target, DType type, const Repetitio
 
 Repetition RepetitionOf(const std::vector<std::int64_t>& extents, const std::vector<bool>& repeats) {
   // Neighbours that both repeat, or both do not, are one dimension.
-  std::vector<std::pair<bool, Int>> runs;
+  std::vector<std::pair<bool, Int>> groups;
   for (std::size_t d = 0; d < extents.size(); ++d) {
     if (extents[d] == 1) continue;
     const bool repeated = d < repeats.size() && repeats[d];
-    if (runs.empty() || runs.back().first != repeated) runs.emplace_back(repeated, 1);
-    runs.back().second *= extents[d];
+    if (groups.empty() || groups.back().first != repeated) groups.emplace_back(repeated, 1);
+    groups.back().second *= extents[d];
   }
   using Kind = Repetition::Kind;
-  const auto first = !runs.empty() && runs[0].first;
-  if (runs.size() == 1 && first) return {Kind::kOne, 1, 1, runs[0].second};
-  if (runs.size() == 2 && first) return {Kind::kVector, 1, runs[1].second, runs[0].second};
-  if (runs.size() == 2) return {Kind::kRows, 1, runs[0].second, runs[1].second};
+  const auto first = !groups.empty() && groups[0].first;
+  if (groups.size() == 1 && first) return {Kind::kOne, 1, 1, groups[0].second};
+  if (groups.size() == 2 && first) return {Kind::kVector, 1, groups[1].second, groups[0].second};
+  if (groups.size() == 2) return {Kind::kRows, 1, groups[0].second, groups[1].second};
   // Rows whose elements are used again and again.
-  if (runs.size() == 3 && first) return {Kind::kRows, 1, runs[0].second * runs[1].second, runs[2].second};
-  if (runs.size() == 3) return {Kind::kVector, runs[0].second, runs[2].second, runs[1].second};
+  if (groups.size() == 3 && first)
+    return {Kind::kRows, 1, groups[0].second * groups[1].second, groups[2].second};
+  if (groups.size() == 3) return {Kind::kVector, groups[0].second, groups[2].second, groups[1].second};
   return {};
 }
 
