@@ -69,6 +69,7 @@ class FastEngine {
     void operator()(void* p) const { std::free(p); }
   };
   using Memory = std::unique_ptr<unsigned char, Free>;
+  static constexpr std::size_t kAlignment = 64;  // of memory that is not in huge pages
   static Memory Allocate(std::size_t alignment, std::size_t bytes);
   struct BoundOperation {
     const Operation* operation;
