@@ -238,7 +238,7 @@ class ProgramReader {
   std::int64_t CheckedElements(const Shape& shape) {
     if (shape.size() > static_cast<std::size_t>(kMaxRank))
       reader_->Fail("a variable has too many dimensions");
-    // Strides are computed from the other dimensions also where one is 0.
+    // Where one dimension is 0, strides are still computed from the others, so these must not overflow.
     std::int64_t n = 1;
     bool empty = false;
     for (std::int64_t d : shape) {
@@ -257,7 +257,8 @@ class ProgramReader {
     if (SizeOf(view.type) != SizeOf(variable.type))
       reader_->Fail("a view has elements of a different size than its variable");
     const std::int64_t elements = CheckedElements(view.shape);
-    // Offsets of elements that there are not are computed too.
+    // Offsets are computed along every dimension even of views without elements, so strides have a bound
+    // there, too.
     for (std::size_t d = 0; d < view.shape.size(); ++d) {
       const std::int64_t most =
           elements == 0 ? kMaxElements / std::max<std::int64_t>(view.shape[d], 1) : kMaxElements;
@@ -405,8 +406,8 @@ class ProgramReader {
   std::vector<int> depths_;  // of nodes_
 };
 
-// Bytes that belong into what a writer writes, and may be many: they are copied once, into a string of the
-// size that it will have.
+// Large pieces of what a writer writes. The writer notes only where they belong, and PutInto copies each
+// once, into a string that has its final size from the start.
 class RawBytes {
  public:
   // As Writer::WriteBytes.

@@ -226,7 +226,8 @@ void BindSequence(nb::module_& module) {
           nb::arg("title"), nb::arg("tensor"));
 }
 
-// Keeps the order of one strided view; operations take no other order than these and the row-major one.
+// A clone has the memory order of a strided view, and is row-major for any other tensor: operations take
+// strided views only.
 poplar::TensorCloneMethod MethodFor(const Tensor& tensor) {
   return ipu_model::IsStrided(tensor) ? poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES
                                       : poplar::TensorCloneMethod::CREATE_NEW_ORDER;

@@ -56,7 +56,8 @@ class SplitSearch {
       Use({std::numeric_limits<double>::infinity(), setting_.sum_type, false});
       FindWithin();
     }
-    // The best plan from one starting point is seldom far from the best, but often improved by an exchange.
+    // What the search found from each starting point is near the best, and moving parts from one dimension to
+    // another often comes closer.
     Found best = found_[0];
     for (const Found& found : found_) {
       if (found.cost == std::numeric_limits<double>::infinity()) continue;

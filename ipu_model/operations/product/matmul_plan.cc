@@ -247,7 +247,7 @@ class Planner {
       if (parts > 1 && stride != c.stride[dims[i]]) return kNotInOrder;
     }
     if (inner == c.parts[other]) return share;
-    // Whole blocks are only on the first of the tiles that use them.
+    // The tiles that use a block do not share it: the first of them holds all of it, the others nothing.
     return 0;
   }
 

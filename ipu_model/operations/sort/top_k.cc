@@ -339,7 +339,8 @@ std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const popla
   const poplar::Target& target = graph.getTarget();
   const Shape& shape = operation->inputs[0].shape;
   std::int64_t count = static_cast<std::int64_t>(k);
-  // Rows that are sorted in the results take no other memory.
+  // Where k is a large share of a row and both it and the whole row would be sorted, the results are whole
+  // sorted rows, of which the caller gets the first k: the sort then needs no memory beside them.
   constexpr std::int64_t kLargeShare = 8;
   if (kLargeShare * count > shape.back() &&
       Sorts(shape, count, type, target.getNumTiles(), ModelOf(target)) &&
