@@ -15,6 +15,7 @@
 #include "engine/expander.h"
 #include "engine/loop_limit.h"
 #include "engine/plan_context.h"
+#include "engine/planned_operation.h"
 #include "engine/print_tensor.h"
 #include "engine/tile_storage.h"
 #include "kernels/host/dense_tensor.h"
@@ -27,39 +28,6 @@ namespace {
 // The fill byte of uninitialised memory. A result that contains it shows a read of an element that was never
 // written.
 constexpr unsigned char kPoison = 0xff;
-constexpr std::size_t kAlignment = 64;
-
-std::string BoxString(const Box& box) {
-  std::string s = "[";
-  for (std::size_t d = 0; d < box.begin.size(); ++d) {
-    s += (d ? ", " : "") + std::to_string(box.begin[d]) + ":" + std::to_string(box.end[d]);
-  }
-  return s + "]";
-}
-
-// One region of one operand of one vertex, and the moves that fill or store its dense copy.
-struct LocalOperand {
-  Shape shape;
-  std::size_t offset = 0;  // of the copy in the local buffers
-  std::vector<TileMove> moves;
-};
-
-struct PlannedVertex {
-  const VertexGroup* group;
-  const Vertex* vertex;
-  std::vector<LocalOperand> reads, writes;
-};
-
-struct PlannedStep {
-  std::vector<PlannedVertex> vertices;
-  std::size_t local_bytes = 0;
-};
-
-struct PlannedOperation {
-  TilePlan plan;
-  std::vector<Placement> temporaries;
-  std::vector<PlannedStep> steps;
-};
 
 struct PlannedTensor {  // operand of control flow or of a host transfer
   std::vector<std::vector<TileMove>> views;
@@ -90,6 +58,7 @@ class TileEngine::Implementation {
       : program_(std::move(program)),
         context_(*program_),
         storage_(program_->target.getNumTiles()),
+        planner_(context_, &storage_, placements_),
         streams_(program_->streams.size()),
         loops_(LoopsOf(*program_)),
         cycles_(program_, loops_),
@@ -296,140 +265,9 @@ class TileEngine::Implementation {
     }
   }
 
-  static std::string Describe(const Operation& operation) {
-    return "operation '" + operation.name + "' (" + std::string(operation.kind()) + ")";
-  }
-
-  std::string DescribeOperand(const Operation& operation, OperandRef ref) const {
-    if (ref.kind == OperandRef::Kind::kTemporary) return "temporary " + std::to_string(ref.index);
-    const View& view =
-        (ref.kind == OperandRef::Kind::kInput ? operation.inputs : operation.outputs)[ref.index];
-    return "variable '" + context_.variables()[view.variable].name + "'";
-  }
-
-  const Placement& PlacementOf(const Operation& operation, const PlannedOperation& planned,
-                               OperandRef ref) const {
-    switch (ref.kind) {
-      case OperandRef::Kind::kInput:
-        return placements_.at(operation.inputs.at(ref.index).variable);
-      case OperandRef::Kind::kOutput:
-        return placements_.at(operation.outputs.at(ref.index).variable);
-      default:
-        return planned.temporaries.at(ref.index);
-    }
-  }
-
-  LocalOperand PlanOperand(const Operation& operation, const PlannedOperation& planned,
-                           const VertexGroup::Access& access, const Vertex& vertex,
-                           std::size_t* local_bytes) {
-    const View view = ViewOf(operation, planned.plan, access.tensor);
-    const Box region = access.region(vertex.box);
-    bool inside = region.begin.size() == view.shape.size() && region.end.size() == view.shape.size();
-    for (std::size_t d = 0; inside && d < view.shape.size(); ++d) {
-      inside = region.begin[d] >= 0 && region.begin[d] <= region.end[d] && region.end[d] <= view.shape[d];
-    }
-    if (!inside) {
-      throw poplar::poplar_error(Describe(operation) + ": the vertex on tile " + std::to_string(vertex.tile) +
-                                 " for " + BoxString(vertex.box) + " reaches " + BoxString(region) + " of " +
-                                 DescribeOperand(operation, access.tensor) + ", outside its view " +
-                                 BoxString(Box::Whole(view.shape)));
-    }
-    LocalOperand operand;
-    operand.shape = region.extents();
-    operand.offset = *local_bytes;
-    const std::size_t bytes = static_cast<std::size_t>(region.num_elements()) * SizeOf(view.type);
-    *local_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    try {
-      operand.moves = TileMovesOf(view, region, PlacementOf(operation, planned, access.tensor));
-    } catch (const UnplacedElement& e) {
-      throw poplar::invalid_tile_mapping(Describe(operation) + ": element " + std::to_string(e.element) +
-                                         " of " + DescribeOperand(operation, access.tensor) +
-                                         ", which the vertex on tile " + std::to_string(vertex.tile) +
-                                         " needs, is on no tile");
-    }
-    return operand;
-  }
-
-  // Vertices of a superstep run in parallel, so no two may write the same element.
-  void CheckWrites(const Operation& operation, const PlannedOperation& planned, const PlannedStep& step) {
-    struct Written {
-      std::uint32_t tile, begin, end;
-      const PlannedVertex* vertex;
-      std::size_t write;
-    };
-    std::vector<Written> written;
-    for (const PlannedVertex& v : step.vertices) {
-      for (std::size_t w = 0; w < v.writes.size(); ++w) {
-        const std::size_t size = PlacementOf(operation, planned, v.group->writes[w].tensor).element_bytes;
-        for (const TileMove& t : v.writes[w].moves) {
-          if (t.stride == 1) {
-            const auto bytes = static_cast<std::uint32_t>(t.count * size);
-            written.push_back({t.tile, t.address, t.address + bytes, &v, w});
-            continue;
-          }
-          for (std::uint32_t i = 0; i < t.count; ++i) {
-            const auto at = static_cast<std::uint32_t>(t.address + static_cast<std::int64_t>(i) * t.stride *
-                                                                       static_cast<std::int64_t>(size));
-            written.push_back({t.tile, at, at + static_cast<std::uint32_t>(size), &v, w});
-          }
-        }
-      }
-    }
-    std::sort(written.begin(), written.end(), [](const Written& a, const Written& b) {
-      return a.tile != b.tile ? a.tile < b.tile : a.begin < b.begin;
-    });
-    for (std::size_t i = 1; i < written.size(); ++i) {
-      const Written &a = written[i - 1], &b = written[i];
-      if (a.tile != b.tile || b.begin >= a.end) continue;
-      const OperandRef ref = b.vertex->group->writes[b.write].tensor;
-      std::int64_t element = -1;
-      for (const Placement::PlacedInterval& interval : PlacementOf(operation, planned, ref).intervals) {
-        const std::size_t size = PlacementOf(operation, planned, ref).element_bytes;
-        if (interval.tile == b.tile && interval.address <= b.begin &&
-            b.begin < interval.address + static_cast<std::size_t>(interval.end - interval.begin) * size) {
-          element = interval.begin + static_cast<std::int64_t>((b.begin - interval.address) / size);
-        }
-      }
-      throw poplar::poplar_error(
-          Describe(operation) + ": the vertices on tile " + std::to_string(a.vertex->vertex->tile) + " for " +
-          BoxString(a.vertex->vertex->box) + " and on tile " + std::to_string(b.vertex->vertex->tile) +
-          " for " + BoxString(b.vertex->vertex->box) + " both write element " + std::to_string(element) +
-          " of " + DescribeOperand(operation, ref) + " on tile " + std::to_string(b.tile));
-    }
-  }
-
   PlannedOperation& Planned(const Operation& operation) {
     std::unique_ptr<PlannedOperation>& entry = operations_[&operation];
-    if (entry != nullptr) return *entry;
-    auto planned = std::make_unique<PlannedOperation>();
-    planned->plan = operation.Plan(context_);
-    for (const Temporary& temporary : planned->plan.temporaries) {
-      planned->temporaries.push_back(storage_.Allocate(
-          Mapping(temporary.placement), NumElements(temporary.placement.shape), SizeOf(temporary.type)));
-    }
-    for (const Superstep& superstep : planned->plan.supersteps) {
-      PlannedStep step;
-      for (const VertexGroup& group : superstep.groups) {
-        for (const Vertex& vertex : group.vertices) {
-          if (vertex.tile >= context_.num_tiles()) {
-            throw poplar::poplar_error(Describe(operation) + ": a vertex is on tile " +
-                                       std::to_string(vertex.tile) + " of a target with " +
-                                       std::to_string(context_.num_tiles()) + " tiles");
-          }
-          PlannedVertex v{&group, &vertex, {}, {}};
-          for (const auto& access : group.reads) {
-            v.reads.push_back(PlanOperand(operation, *planned, access, vertex, &step.local_bytes));
-          }
-          for (const auto& access : group.writes) {
-            v.writes.push_back(PlanOperand(operation, *planned, access, vertex, &step.local_bytes));
-          }
-          step.vertices.push_back(std::move(v));
-        }
-      }
-      CheckWrites(operation, *planned, step);
-      planned->steps.push_back(std::move(step));
-    }
-    entry = std::move(planned);
+    if (entry == nullptr) entry = planner_.Plan(operation);
     return *entry;
   }
 
@@ -581,6 +419,7 @@ class TileEngine::Implementation {
   PlanContext context_;
   TileStorage storage_;
   std::vector<Placement> placements_;  // by variable
+  OperationPlanner planner_;
   std::vector<StreamMemory> streams_;
   std::vector<const ProgramNode*> loops_;  // with an unknown trip count
   std::unordered_map<const ProgramNode*, std::size_t> loop_numbers_;
