@@ -42,6 +42,18 @@ def test_page(name, tmp_path):
         assert problem is None, f"{block.code}\n{problem}\n`{command}` writes it anew"
 
 
+def test_the_tutorial_installs_what_it_needs():
+    """Its readers have nothing but what its first commands install."""
+    text = (DOCS / "tutorial.md").read_text()
+    (command,) = re.findall(r"^\.venv/bin/pip install jax_ipu-\*\.whl ([^#\n]*)", text, re.M)
+    code = "".join(block.code for block in documents.blocks(text))
+    imported = set(re.findall(r"^(?:import|from) (\w+)", code, re.M))
+    # JAX imports it when it writes or reads an export.
+    needed = {"flatbuffers"} if "jax.export" in code else set()
+    packages = {name.replace("sklearn", "scikit-learn") for name in imported | needed} - {"jax", "jax_ipu", "numpy"}
+    assert set(command.split()) == packages
+
+
 def test_outputs_are_compared():
     """By their text, and by their numbers within a quarter."""
     assert documents.difference("cycles  1,000 (5.5 %)\n", "cycles 1,100   (5 %)") is None
