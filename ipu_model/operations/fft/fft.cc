@@ -3,6 +3,7 @@
 #include "hlo/Fft.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -77,7 +78,8 @@ struct Workspace {
 // inputs: operand; outputs: transform.
 class FftOperation : public Operation, public Expandable {
  public:
-  FftOperation(FftType type, Shape lengths) : type_(type), lengths_(std::move(lengths)) {}
+  FftOperation(FftType type, Shape lengths, double flops)
+      : type_(type), lengths_(std::move(lengths)), flops_(flops) {}
 
   std::string_view kind() const override { return "hlo::fft"; }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
@@ -101,8 +103,10 @@ class FftOperation : public Operation, public Expandable {
   void Write(Writer& writer) const override {
     writer.Write(type_);
     writer.Write(lengths_);
+    writer.Write(flops_);
   }
   double flops() const override {
+    if (flops_ >= 0) return flops_;
     double levels = 0;
     for (const std::int64_t n : lengths_) {
       for (std::int64_t m = n; m > 1; m /= 2) ++levels;
@@ -247,6 +251,7 @@ class FftOperation : public Operation, public Expandable {
 
   FftType type_;
   Shape lengths_;
+  double flops_;  // negative: as XLA counts them
   std::vector<Pass> passes_;
 };
 
@@ -254,7 +259,10 @@ class FftOperation : public Operation, public Expandable {
 
 std::unique_ptr<Operation> ReadFft(Reader& reader) {
   const FftType type = reader.Read<FftType>();
-  return std::make_unique<FftOperation>(type, reader.Read<Shape>());
+  Shape lengths = reader.Read<Shape>();
+  const double flops = reader.Read<double>();
+  if (!std::isfinite(flops)) reader.Fail("a transform has a wrong number of operations");
+  return std::make_unique<FftOperation>(type, std::move(lengths), flops);
 }
 
 }  // namespace ipu_model
@@ -263,7 +271,7 @@ namespace hlo {
 
 poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
                    const std::vector<std::size_t>& lengths, poplar::program::Sequence& prog,
-                   const poplar::DebugContext& debugContext) {
+                   const poplar::DebugContext& debugContext, double flops) {
   using namespace ipu_model;
   const std::string& name = debugContext.getPathName();
   const DType dtype = operand.elementType().id();
@@ -285,7 +293,7 @@ poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType 
   const std::int64_t last = static_cast<std::int64_t>(lengths.back());
   if (real) out.back() = last == 0 ? 0 : last / 2 + 1;
   if (type == FftType::kIrfft) out.back() = last;
-  auto operation = std::make_unique<FftOperation>(type, Shape(lengths.begin(), lengths.end()));
+  auto operation = std::make_unique<FftOperation>(type, Shape(lengths.begin(), lengths.end()), flops);
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
   const DType result = type == FftType::kIrfft ? RealOf(dtype) : ComplexOf(dtype);

@@ -14,7 +14,8 @@ def lower_fft(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     operand = context.tensor(op.operands[0])
     lengths = [int(n) for n in op.attrs["fft_length"]]
     kind = op.attrs["fft_type"]
-    return [_ipu.fft(context.graph, operand, kind, lengths, context.sequence, context.name(op))]
+    flops = float(op.attrs.get("flops", -1))
+    return [_ipu.fft(context.graph, operand, kind, lengths, context.sequence, context.name(op), flops)]
 
 
 LOWERINGS = {"fft": lower_fft}

@@ -77,43 +77,49 @@ def _fft(op: Op, rewriter: Rewriter, num_tiles: int) -> Value | None:
     if elements == 0 or not any(_is_long(n, dtype) or _pays(elements // n, n, num_tiles) for n in lengths):
         return None
     outer = range(rank - len(lengths), rank - 1)
+    # Counted as XLA does, in one of the transforms.
+    counted = 8 * math.prod(op.operands[0].shape) * sum(max(1, n).bit_length() - 1 for n in lengths)
+    flops = iter([counted, *(0 for _ in lengths)])
     if kind == "RFFT":
-        value = _lines(rewriter, _complex(rewriter, value, None, dtype), "FFT", num_tiles)
+        value = _lines(rewriter, _complex(rewriter, value, None, dtype), "FFT", num_tiles, next(flops))
         value = rewriter.slice(value, (0,) * rank, (*value.shape[:-1], lengths[-1] // 2 + 1))
     elif kind in ("FFT", "IFFT"):
-        value = _lines(rewriter, value, kind, num_tiles)
+        value = _lines(rewriter, value, kind, num_tiles, next(flops))
     for dim in outer:
         order = (*range(dim), *range(dim + 1, rank), dim)
         back = tuple(order.index(d) for d in range(rank))
         line_kind = "IFFT" if kind in ("IFFT", "IRFFT") else "FFT"
-        value = rewriter.transpose(_lines(rewriter, rewriter.transpose(value, order), line_kind, num_tiles), back)
+        moved = _lines(rewriter, rewriter.transpose(value, order), line_kind, num_tiles, next(flops))
+        value = rewriter.transpose(moved, back)
     if kind == "IRFFT":
-        value = _lines(rewriter, _whole_spectrum(rewriter, value, lengths[-1]), "IFFT", num_tiles)
+        value = _lines(rewriter, _whole_spectrum(rewriter, value, lengths[-1]), "IFFT", num_tiles, next(flops))
         value = rewriter.elementwise("real", value, dtype=_REAL[dtype])
     return value
 
 
-def _lines(rewriter: Rewriter, value: Value, kind: str, num_tiles: int) -> Value:
-    """FFT or IFFT along the last dimension."""
+def _lines(rewriter: Rewriter, value: Value, kind: str, num_tiles: int, flops: float) -> Value:
+    """FFT or IFFT along the last dimension, for which `flops` are counted."""
     *batch, n = value.shape
     if math.prod(value.shape) == 0:
         return value
     if not _is_long(n, value.dtype) and not _pays(math.prod(batch), n, num_tiles):
-        return rewriter.emit("fft", (value,), value.shape, value.dtype, {"fft_type": kind, "fft_length": (n,)})
+        attrs = {"fft_type": kind, "fft_length": (n,), "flops": max(0, flops)}
+        return rewriter.emit("fft", (value,), value.shape, value.dtype, attrs)
     few = _few(n)
     if few == 1:
-        return _convolution(rewriter, value, kind, num_tiles)
+        return _convolution(rewriter, value, kind, num_tiles, flops)
     many = n // few
     rank = len(batch)
     swapped = (*range(rank), rank + 1, rank)
     # x[j1 many + j2] -> X[k1 + few k2]: transform along j1, multiply by exp(-2 pi i j2 k1 / n), transform along j2.
     columns = rewriter.transpose(rewriter.reshape(value, (*batch, few, many)), swapped)
-    columns = _turned(rewriter, _lines(rewriter, columns, kind, num_tiles), kind)
-    rows = _lines(rewriter, rewriter.transpose(columns, swapped), kind, num_tiles)
+    products = (1 if n <= _LARGEST_TABLE else 2) * math.prod(value.shape)
+    columns = _turned(rewriter, _lines(rewriter, columns, kind, num_tiles, flops - products), kind)
+    rows = _lines(rewriter, rewriter.transpose(columns, swapped), kind, num_tiles, 0)
     return rewriter.reshape(rewriter.transpose(rows, swapped), value.shape)
 
 
-def _convolution(rewriter: Rewriter, value: Value, kind: str, num_tiles: int) -> Value:
+def _convolution(rewriter: Rewriter, value: Value, kind: str, num_tiles: int, flops: float) -> Value:
     """X[k] = c[k] sum_j (x[j] c[j]) / c[k - j], where c[k] = exp(-pi i k^2 / n); for IFFT, its conjugate, and / n."""
     *batch, n = value.shape
     m = _convolution_length(n)
@@ -132,8 +138,9 @@ def _convolution(rewriter: Rewriter, value: Value, kind: str, num_tiles: int) ->
     padded = rewriter.emit(
         "concatenate", (scaled(value, chirp), zeros), (*batch, m), value.dtype, {"dimension": len(batch)}
     )
-    spectrum = _lines(rewriter, padded, "FFT", num_tiles)
-    product = _lines(rewriter, scaled(spectrum, np.fft.fft(inverse)), "IFFT", num_tiles)
+    products = (2 * n + m) * math.prod(batch)
+    spectrum = _lines(rewriter, padded, "FFT", num_tiles, flops - products)
+    product = _lines(rewriter, scaled(spectrum, np.fft.fft(inverse)), "IFFT", num_tiles, 0)
     part = rewriter.slice(product, (0,) * len(value.shape), value.shape)
     return scaled(part, chirp / n if kind == "IFFT" else chirp)
 
