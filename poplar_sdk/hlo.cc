@@ -151,7 +151,8 @@ std::pair<Tensor, Tensor> topK(Graph& graph, const Tensor& operand, std::size_t 
 }
 
 // Poplar has no complex type, so no tensor can be the operand.
-Tensor fft(Graph&, const Tensor&, FftType, const std::vector<std::size_t>&, Sequence&, const DebugContext&) {
+Tensor fft(Graph&, const Tensor&, FftType, const std::vector<std::size_t>&, Sequence&, const DebugContext&,
+           double) {
   missing("fft");
 }
 

@@ -107,7 +107,7 @@ ALIKE = {
 def test_sorts_that_share_their_code(case, execution, monkeypatch):
     """Where memory comes first, sorts that are alike are calls of one function."""
     optimize, shared = pipeline.optimize, []
-    monkeypatch.setattr(pipeline, "optimize", lambda p, memory, _, change: optimize(p, memory, True, change))
+    monkeypatch.setattr(pipeline, "optimize", lambda p, memory, _, *rest: optimize(p, memory, True, *rest))
     monkeypatch.setattr(sort, "alike", lambda block: shared.append(alike(block)) or shared[-1])
     forget_executables()
     try:
