@@ -55,6 +55,8 @@ def test_cycles_grow_with_the_points(inverse):
         before = cycles
 
 
-def test_as_many_lines_as_tiles_stay_whole():
-    estimate = jax_ipu.estimate(jnp.fft.fft, jax.ShapeDtypeStruct((1472, 1000), jnp.complex64))
-    assert [row[0] for row in estimate.table(top=99)[1:]] == ["fft"]
+@pytest.mark.parametrize(("name", "shape"), [("fft", (1472, 1000)), ("fft2", (256, 256)), ("rfft", (500, 512))])
+def test_lines_stay_whole_where_two_steps_save_little(name, shape):
+    dtype = jnp.float32 if name == "rfft" else jnp.complex64
+    estimate = jax_ipu.estimate(getattr(jnp.fft, name), jax.ShapeDtypeStruct(shape, dtype))
+    assert {row[0] for row in estimate.table(top=99)[1:]} == {"fft"}

@@ -26,7 +26,9 @@ _LARGEST_RADIX = 109
 # Twiddles of so many elements are a table; those of more are products of two small ones.
 _LARGEST_TABLE = 1 << 13
 # About the cycles of a tile for a line of n elements, over n log2(n), and those of a split beside its lines.
-_CYCLES, _CYCLES_OF_SPLIT = 5, 3000
+_CYCLES, _CYCLES_OF_SPLIT = 5, 2000
+# Two steps also move the lines between tiles, and take longer on the host where lines are many and short.
+_LEAST_GAIN = 4
 _REAL = {"c64": "f32", "c128": "f64"}
 
 
@@ -53,14 +55,17 @@ def _cycles(lines: int, length: int, num_tiles: int) -> float:
     return math.ceil(lines / num_tiles) * length * math.log2(max(2, length)) * _CYCLES
 
 
-def _pays(lines: int, length: int, num_tiles: int) -> bool:
-    """Whether more tiles take less time for `lines` lines in two steps than have them in one."""
+def _pays(lines: int, length: int, num_tiles: int, real: bool = False) -> bool:
+    """Whether more tiles take much less time for `lines` lines in two steps than have them in one.
+
+    `real`: a tile transforms lines of real numbers in half of the time; in two steps they are complex.
+    """
     few = _few(length)
     if few == 1 or num_tiles == 0:
         return False
     many = length // few
     split = _cycles(lines * many, few, num_tiles) + _cycles(lines * few, many, num_tiles) + _CYCLES_OF_SPLIT
-    return _cycles(lines, length, num_tiles) > 2 * split
+    return _cycles(lines, length, num_tiles) / (2 if real else 1) > _LEAST_GAIN * split
 
 
 def _few(length: int) -> int:
@@ -74,7 +79,11 @@ def _fft(op: Op, rewriter: Rewriter, num_tiles: int) -> Value | None:
     dtype = {"f32": "c64", "f64": "c128"}.get(value.dtype, value.dtype)
     rank = len(value.shape)
     elements = math.prod(value.shape[: rank - len(lengths)]) * math.prod(lengths)
-    if elements == 0 or not any(_is_long(n, dtype) or _pays(elements // n, n, num_tiles) for n in lengths):
+    if elements == 0:
+        return None
+    real = [kind in ("RFFT", "IRFFT") and i + 1 == len(lengths) for i in range(len(lengths))]
+    pays = (_pays(elements // n, n, num_tiles, r) for n, r in zip(lengths, real, strict=True))
+    if not any(_is_long(n, dtype) for n in lengths) and not any(pays):
         return None
     outer = range(rank - len(lengths), rank - 1)
     # Counted as XLA does, in one of the transforms.
