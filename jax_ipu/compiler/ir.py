@@ -267,6 +267,18 @@ class Module:
         self.origins, self.combined = {}, []
 
 
+def depending(ops: Sequence[Op], on: Sequence[Op]) -> set[Op]:
+    """Those of `ops`, in order, that read results of the ops `on`, directly or not."""
+    values = {r for op in on for r in op.results}
+    found: set[Op] = set()
+    for op in ops:
+        inner = (o for region in op.regions for nested in region.walk() for o in nested.operands)
+        if op not in on and any(o in values for o in (*op.operands, *inner)):
+            found.add(op)
+            values.update(op.results)
+    return found
+
+
 def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:
     """Copies of the ops of `block`.
 

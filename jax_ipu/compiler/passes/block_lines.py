@@ -64,14 +64,15 @@ def fold(ops: Sequence[Op], sinks: Sequence[Op], axes: Axes, extent: int, rewrit
         return shape if axis is None else (*shape[:axis], rows, extent // rows, *shape[axis + 1 :])
 
     made: dict[Value, Value] = {}
+    views: dict[tuple[Value, int], Value] = {}
     copies, copied_sinks = [], []
     for op in ops:
         operands = []
         for i, operand in enumerate(op.operands):
             axis = axes.of_operand(op, i)
-            if axis is not None and operand not in made:
-                made[operand] = rewriter.reshape(operand, folded(operand.shape, axis))
-            operands.append(operand if axis is None else made[operand])
+            if axis is not None and operand not in made and (operand, axis) not in views:
+                views[operand, axis] = rewriter.reshape(operand, folded(operand.shape, axis))
+            operands.append(operand if axis is None else made.get(operand) or views[operand, axis])
         types = [(folded(r.shape, axes.of.get(r)), r.dtype) for r in op.results]
         regions = []
         for region in op.regions:
@@ -82,7 +83,7 @@ def fold(ops: Sequence[Op], sinks: Sequence[Op], axes: Axes, extent: int, rewrit
         copies.append(copy)
         if op in sinks:
             copied_sinks.append(copy)
-    anchor = next(v for v in axes.of if v in made and v.op in ops)
+    anchor = next(v for v in axes.of if v in made)
     return Lines(copies, copied_sinks, (made[anchor], axes.of[anchor] + 1), rows)
 
 
@@ -90,7 +91,9 @@ def _allows(op: Op, axes: Axes) -> bool:
     """Whether the op is one of those whose dimensions `_attributes` knows."""
     if op.name == "iota":
         return bool(op.attrs["iota_dimension"] != axes.of[op.result])
-    return op.name in ("reduce", "broadcast_in_dim") or is_elementwise(op)
+    if op.name == "broadcast_in_dim":  # one element of the operand may become the whole dimension
+        return axes.of[op.result] not in op.attrs["broadcast_dimensions"] or axes.of_operand(op, 0) is not None
+    return op.name == "reduce" or is_elementwise(op)
 
 
 def _attributes(op: Op, axes: Axes) -> dict[str, object]:

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect, size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, depending, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.block_axes import VIEWS, Axes, find_axes, is_blockable
 from jax_ipu.compiler.passes.block_lines import fold
 from jax_ipu.compiler.passes.block_loop import emit_loop
@@ -204,7 +204,7 @@ class _Finder:
 
     def _dependents(self, sinks: list[Op], end: int) -> set[Op]:
         """The ops before position `end` that read results of the sinks, directly or not."""
-        return _depending(self.block.ops[min(self.positions[s] for s in sinks) : end], sinks)
+        return depending(self.block.ops[min(self.positions[s] for s in sinks) : end], sinks)
 
 
 def _even(extent: int, rows: int) -> int:
@@ -212,17 +212,6 @@ def _even(extent: int, rows: int) -> int:
     trips = math.ceil(extent / rows)
     exact = next((n for n in range(trips, 2 * trips) if extent % n == 0), None)
     return extent // exact if exact is not None else math.ceil(extent / trips)
-
-
-def _depending(ops: list[Op], on: list[Op]) -> set[Op]:
-    values = {r for op in on for r in op.results}
-    found: set[Op] = set()
-    for op in ops:
-        inner = (o for region in op.regions for nested in region.walk() for o in nested.operands)
-        if op not in on and any(o in values for o in (*op.operands, *inner)):
-            found.add(op)
-            values.update(op.results)
-    return found
 
 
 def _emit(ops: list[Op], group: _Group, rewriter: Rewriter) -> list[Value]:
@@ -243,7 +232,7 @@ def _replace(block: Block, group: _Group) -> None:
     """Puts the loop at the place of the last sink; what needs its results and came earlier follows it."""
     positions = {op: i for i, op in enumerate(block.ops)}
     first, last = (choose(positions[s] for s in group.sinks) for choose in (min, max))
-    late = _depending(block.ops[first:last], group.sinks)
+    late = depending(block.ops[first:last], group.sinks)
     ops = [op for op in block.ops if op in group.ops]
     rewriter = Rewriter()
     rewriter.location = group.sinks[-1].location

@@ -8,7 +8,7 @@ only. What is computed of the rows alone before or after, and sums of them by in
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops, has_effect, size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops, depending, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape
 
@@ -67,7 +67,7 @@ class _Group:
         else:
             return False
         # What waits for a result of the group as a whole cannot be an input of it.
-        late = _depending(self.block.ops, [*self.ops, op])
+        late = depending(self.block.ops, [*self.ops, op])
         if any(value.op in late for value in self._whole(op, inputs)):
             self.values.difference_update(op.results)
             if self.sums and self.sums[-1] is op:
@@ -151,7 +151,7 @@ class _Group:
             return
         at = block.ops.index(self.ops[-1])
         first = block.ops.index(self.ops[0])
-        late = _depending(block.ops[first:at], self.ops)
+        late = depending(block.ops[first:at], self.ops)
         if any(map(has_effect, late)):
             return
         rewriter = Rewriter()
@@ -284,14 +284,3 @@ def _row_bytes(op: Op, extent: int) -> float:
     inner = [i for region in op.regions for i in region.ops if op.name == "ipu.repeat" and not is_elementwise(i)]
     made = [size_in_bytes(o) for i in inner if i.name == "gather" for o in (i.operands[1], i.result)]
     return held + max(sum(made) / extent, 4)
-
-
-def _depending(ops: list[Op], on: list[Op]) -> set[Op]:
-    values = {r for op in on for r in op.results}
-    found: set[Op] = set()
-    for op in ops:
-        inner = (o for region in op.regions for nested in region.walk() for o in nested.operands)
-        if op not in on and any(o in values for o in (*op.operands, *inner)):
-            found.add(op)
-            values.update(op.results)
-    return found
