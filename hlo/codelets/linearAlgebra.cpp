@@ -205,15 +205,15 @@ class Cholesky : public poplar::MultiVertex {
 template class Cholesky<float>;
 template class Cholesky<unsigned long long>;
 
-// A block of the result, from a block of the factor: NaN if the last pivot, `last`, is. `diagonal`: of a
-// block on the diagonal only its triangle.
+// A block of the result, from a block of the factor: NaN if the last pivot, `last`, is, and zeros in the
+// other triangle. `firstRow`, `firstColumn`: where it lies in the result.
 template <typename E>
 class CholeskyStore : public poplar::MultiVertex {
  public:
   In<E> last, factor;
   Out<E> out;
-  unsigned rows, columns;
-  bool lower, diagonal;
+  unsigned rows, columns, firstRow, firstColumn;
+  bool lower;
   bool compute(unsigned worker) {
     using T = Number<E>;
     const T* const in = numbers(&factor[0]);
@@ -222,9 +222,9 @@ class CholeskyStore : public poplar::MultiVertex {
     const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
     Place place(share.begin, columns);
     for (unsigned at = share.begin; at < share.end; ++at, place.next(columns)) {
-      const unsigned i = place.row, j = place.column;
+      const unsigned i = place.row, j = place.column, row = firstRow + i, column = firstColumn + j;
       T value = lower ? in[at] : conjugate(in[j * rows + i]);
-      if (diagonal && (lower ? j > i : i > j)) setParts(&value, 0);
+      if (lower ? column > row : row > column) setParts(&value, 0);
       if (pivot != pivot) setParts(&value, pivot);
       result[at] = value;
     }
@@ -265,34 +265,6 @@ class CholeskyColumn : public poplar::MultiVertex {
 };
 template class CholeskyColumn<float>;
 template class CholeskyColumn<unsigned long long>;
-
-// Rows of the result: NaN if the last pivot, `last`, is. `first`: the number of the first row.
-template <typename E>
-class CholeskyRows : public poplar::MultiVertex {
- public:
-  In<E> last, factor;
-  Out<E> out;
-  unsigned rows, columns, first;
-  bool lower;
-  bool compute(unsigned worker) {
-    using T = Number<E>;
-    const T* const in = numbers(&factor[0]);
-    T* const result = numbers(&out[0]);
-    const float pivot = realOf(numbers(&last[0])[0]);
-    const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
-    Place place(share.begin, columns);
-    for (unsigned at = share.begin; at < share.end; ++at, place.next(columns)) {
-      const unsigned i = place.row, j = place.column;
-      T value = lower ? in[at] : conjugate(in[j * rows + i]);
-      if (lower ? j > first + i : j < first + i) setParts(&value, 0);
-      if (pivot != pivot) setParts(&value, pivot);
-      result[at] = value;
-    }
-    return true;
-  }
-};
-template class CholeskyRows<float>;
-template class CholeskyRows<unsigned long long>;
 
 // A block of the other triangle.
 template <typename E>

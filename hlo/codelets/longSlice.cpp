@@ -57,17 +57,31 @@ class LongSliceShift : public poplar::MultiVertex {
   }
 };
 
-// Whether an element of the box is updated.
+// The elements of a box that an update replaces, and what they come from.
 template <typename S, typename Starts, typename Numbers>
-bool isUpdated(unsigned at, const Starts& starts, const Numbers& begin, const Numbers& extent,
-               const Numbers& updated, const Numbers& last) {
-  for (unsigned d = begin.size(); d-- > 0;) {
-    const unsigned position = begin[d] + at % extent[d], first = clampedStart<S>(*starts[d], last[d]);
-    at /= extent[d];
-    if (position < first || position - first >= updated[d]) return false;
+struct Updated {
+  const Starts& starts;
+  const Numbers &updated, &last;
+  Moved<Numbers> moved;
+  Updated(const Starts& starts, const Numbers& updated, const Numbers& last, const Numbers& digit,
+          const Numbers& regions, const Numbers& begin, const Numbers& extent)
+      : starts(starts),
+        updated(updated),
+        last(last),
+        moved{digit, regions, begin, extent, clampedStart<S>(*starts[digit[0]], last[digit[0]])} {}
+
+  // The place in `from` of element `at` of the box, or -1 if it stays as it is.
+  long long placeOf(unsigned at) const {
+    unsigned rest = at;
+    for (unsigned d = moved.begin.size(); d-- > 0;) {
+      const unsigned position = moved.begin[d] + rest % moved.extent[d];
+      const unsigned first = clampedStart<S>(*starts[d], last[d]);
+      rest /= moved.extent[d];
+      if (position < first || position - first >= updated[d]) return -1;
+    }
+    return moved.placeOf(at);
   }
-  return true;
-}
+};
 
 template <typename E, typename S>
 class LongUpdate : public poplar::MultiVertex {
@@ -77,12 +91,13 @@ class LongUpdate : public poplar::MultiVertex {
   poplar::Vector<poplar::Input<S>> starts;
   poplar::Vector<unsigned> digit, regions, begin, extent, updated, last;
   bool compute(unsigned worker) {
-    const unsigned d = digit[0];
-    const Moved<decltype(digit)> moved{digit, regions, begin, extent, clampedStart<S>(*starts[d], last[d])};
+    const Updated<S, decltype(starts), decltype(digit)> update(starts, updated, last, digit, regions, begin,
+                                                               extent);
     const Share share = shareOf(worker, numWorkers(), out.size());
-    for (unsigned at = share.begin; at < share.end; ++at)
-      out[at] =
-          isUpdated<S>(at, starts, begin, extent, updated, last) ? from[moved.placeOf(at)] : operand[at];
+    for (unsigned at = share.begin; at < share.end; ++at) {
+      const long long place = update.placeOf(at);
+      out[at] = place < 0 ? operand[at] : from[place];
+    }
     return true;
   }
 };
@@ -95,11 +110,13 @@ class LongUpdateInPlace : public poplar::MultiVertex {
   poplar::Vector<poplar::Input<S>> starts;
   poplar::Vector<unsigned> digit, regions, begin, extent, updated, last;
   bool compute(unsigned worker) {
-    const unsigned d = digit[0];
-    const Moved<decltype(digit)> moved{digit, regions, begin, extent, clampedStart<S>(*starts[d], last[d])};
+    const Updated<S, decltype(starts), decltype(digit)> update(starts, updated, last, digit, regions, begin,
+                                                               extent);
     const Share share = shareOf(worker, numWorkers(), out.size());
-    for (unsigned at = share.begin; at < share.end; ++at)
-      if (isUpdated<S>(at, starts, begin, extent, updated, last)) out[at] = from[moved.placeOf(at)];
+    for (unsigned at = share.begin; at < share.end; ++at) {
+      const long long place = update.placeOf(at);
+      if (place >= 0) out[at] = from[place];
+    }
     return true;
   }
 };

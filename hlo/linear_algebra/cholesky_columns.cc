@@ -23,7 +23,7 @@ void expandCholeskyColumns(Graph& graph, const Tensor& a, const Tensor& out, boo
     codelet.source = kLinearAlgebraCodelets;
     codelet.vertexClass = std::string("hlo::") +
                           (loads    ? "CopyMatrix"
-                           : stores ? "CholeskyRows"
+                           : stores ? "CholeskyStore"
                                     : "CholeskyColumn") +
                           "<" + cppName(type) + ">";
     codelet.reads = loads    ? std::vector<std::string>{"from"}
@@ -39,7 +39,8 @@ void expandCholeskyColumns(Graph& graph, const Tensor& a, const Tensor& out, boo
       if (loads || stores) set("rows", own.extent(rows));
       if (loads) g.setInitialValue(ref["adjoint"], !lower);
       if (stores) {
-        set("first", own.begin[rows]);
+        set("firstRow", own.begin[rows]);
+        set("firstColumn", own.begin[columns]);
         g.setInitialValue(ref["lower"], lower);
       }
       if (!loads && !stores) g.setInitialValue(ref["hasPivot"], own.begin[rows] == v.reads[1].begin[rows]);

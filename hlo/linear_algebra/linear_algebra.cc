@@ -277,7 +277,8 @@ void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower
     steps.connect(vertex, "factor", work, block.part);
     steps.setShape(vertex, to);
     steps.set(vertex, "lower", lower);
-    steps.set(vertex, "diagonal", steps.row(block) == steps.column(block));
+    steps.set(vertex, "firstRow", to.begin[steps.rows()]);
+    steps.set(vertex, "firstColumn", to.begin[steps.columns()]);
   }
   steps.end();
 }

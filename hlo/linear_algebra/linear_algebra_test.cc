@@ -44,7 +44,7 @@ bool Close(DType type, const void* expected, const void* actual) {
   float a[2], b[2];
   std::memcpy(a, expected, sizeof(a));
   std::memcpy(b, actual, sizeof(b));
-  if (std::isnan(a[0])) return std::isnan(b[0]);
+  if (std::isnan(a[0])) return std::isnan(b[0]) && std::isnan(a[1]) == std::isnan(b[1]);
   const float size = std::max(1e-3f, std::hypot(a[0], a[1]));
   return std::abs(a[0] - b[0]) <= 1e-4f * size && std::abs(a[1] - b[1]) <= 1e-4f * size;
 }

@@ -31,13 +31,6 @@ constexpr std::uint64_t kVertexBytes = 32;  // pointers, lengths and strides (mo
 constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kOutput{OperandRef::Kind::kOutput, 0},
     kWork{OperandRef::Kind::kTemporary, 0};
 
-Box Mirrored(Box box) {
-  const std::size_t last = box.begin.size() - 1;
-  std::swap(box.begin[last - 1], box.begin[last]);
-  std::swap(box.end[last - 1], box.end[last]);
-  return box;
-}
-
 bool IsNan(const HostTensor& t) {
   return t.type == DType::kF32 || t.type == DType::kC64 ? std::isnan(*t.as<float>())
                                                         : std::isnan(*t.as<double>());

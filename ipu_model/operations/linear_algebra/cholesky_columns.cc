@@ -12,6 +12,7 @@
 #include "operations/data_views.h"
 #include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
+#include "operations/linear_algebra/matrix_blocks.h"
 #include "operations/vertex_groups.h"
 
 namespace ipu_model {
@@ -34,16 +35,20 @@ Box UpTo(Box box, std::int64_t column) {
   box.end[ColumnsDim(box)] = column + 1;
   return box;
 }
-Box Mirrored(Box box) {
-  std::swap(box.begin[RowsDim(box)], box.begin[ColumnsDim(box)]);
-  std::swap(box.end[RowsDim(box)], box.end[ColumnsDim(box)]);
-  return box;
-}
 
 double RealOf(double x) { return x; }
 template <typename T>
 double RealOf(const std::complex<T>& x) {
   return static_cast<double>(x.real());
+}
+// Both parts of a complex number.
+template <typename T>
+T NotANumber() {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::numeric_limits<T>::quiet_NaN();
+  } else {
+    return {NotANumber<typename T::value_type>(), NotANumber<typename T::value_type>()};
+  }
 }
 template <typename T>
 T Conjugate(T x) {
@@ -162,7 +167,7 @@ VertexGroup Store(const Grid& grid, DType type, bool lower) {
         for (std::int64_t j = 0; j < to.shape[1]; ++j) {
           T& value = to.as<T>()[i * to.strides[0] + j * to.strides[1]];
           if (lower ? j > first + i : j < first + i) value = T{};
-          if (std::isnan(last)) value = T(std::numeric_limits<float>::quiet_NaN());
+          if (std::isnan(last)) value = NotANumber<T>();
         }
       }
     });

@@ -4,12 +4,21 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/mapping.h"
 #include "operations/index/slice_grid.h"
 
 namespace ipu_model {
+
+// The box of the transposed matrices.
+inline Box Mirrored(Box box) {
+  const std::size_t last = box.begin.size() - 1;
+  std::swap(box.begin[last - 1], box.begin[last]);
+  std::swap(box.end[last - 1], box.end[last]);
+  return box;
+}
 
 struct MatrixBlocks {
   static constexpr std::int64_t kSize = 64;
