@@ -1,5 +1,6 @@
 // Tile mappings of tensors: setting, asking, and the linear one of poputil.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,16 +139,25 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isC
   ipu_model::CheckGraph(*impl_, tensor, "getTileMapping");
   TileToTensorMapping tiles(impl_->target.getNumTiles());
   std::size_t mapped = 0;
-  std::vector<MappedInterval> intervals;
+  MappedInterval at{0, 0, 0};
+  std::optional<ipu_model::VariableId> of;  // the variable of `at`
   const auto add = [&](std::int64_t position, ipu_model::VariableId variable, std::int64_t element,
-                       std::int64_t length, std::int64_t) {
-    intervals.clear();
-    impl_->variables[variable].mapping.Intervals(element, element + length, &intervals);
-    for (const MappedInterval& r : intervals) {
-      const auto begin = static_cast<std::size_t>(position + r.begin - element);
-      const auto end = static_cast<std::size_t>(position + r.end - element);
+                       std::int64_t length, std::int64_t step) {
+    for (std::int64_t count; length > 0; length -= count, position += count, element += count * step) {
+      if (of != variable || element < at.begin || element >= at.end) {
+        at = impl_->variables[variable].mapping.IntervalAt(element);
+        of = variable;
+      }
+      // How many elements of the row are in the interval, from this one on.
+      count = step > 0   ? (at.end - 1 - element) / step + 1
+              : step < 0 ? (element - at.begin) / -step + 1
+                         : length;
+      count = std::min(count, length);
+      if (at.tile == ipu_model::kNoTile) continue;
+      const auto begin = static_cast<std::size_t>(position);
+      const auto end = static_cast<std::size_t>(position + count);
       mapped += end - begin;
-      std::vector<Interval>& intervals = tiles[r.tile];
+      std::vector<Interval>& intervals = tiles[at.tile];
       if (!intervals.empty() && intervals.back().end() == begin) {
         intervals.back() = Interval(intervals.back().begin(), end);
       } else {
@@ -155,7 +165,7 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isC
       }
     }
   };
-  ipu_model::ForEachRow(tensor, true, add);
+  ipu_model::ForEachRow(tensor, false, add);
   if (virtual_ != nullptr) {
     TileToTensorMapping of_view;
     mapped = 0;

@@ -1,6 +1,7 @@
 #include "core/mapping.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -14,6 +15,9 @@ namespace ipu_model {
 using namespace internal;
 
 namespace {
+
+// The end of the gap behind the last mapped element.
+constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
 unsigned TileOfPart(const Grid& grid, const std::int64_t* part) {
   std::int64_t sum = grid.first_tile;
@@ -270,25 +274,43 @@ bool Mapping::Complete(std::int64_t num_elements) const {
 
 const Grid* Mapping::grid() const { return has_grid_ ? &grid_ : nullptr; }
 
-unsigned Mapping::TileOf(std::int64_t element) const {
-  if (has_grid_) {
-    std::int64_t part[kMaxRank], rest = element;
-    if (element < 0 || element >= NumElements(grid_.shape)) {
-      throw std::out_of_range("element " + std::to_string(element) + " is outside the mapped variable");
-    }
-    for (int d = static_cast<int>(grid_.shape.size()) - 1; d >= 0; --d) {
-      part[d] = grid_.PartOf(d, rest % grid_.shape[d]);
-      rest /= grid_.shape[d];
-    }
-    return TileOfPart(grid_, part);
+MappedInterval Mapping::IntervalAt(std::int64_t element) const {
+  if (!has_grid_) {
+    const std::vector<MappedInterval>& all = intervals();
+    const auto after = std::upper_bound(all.begin(), all.end(), element,
+                                        [](std::int64_t e, const MappedInterval& r) { return e < r.begin; });
+    const std::int64_t before = after == all.begin() ? 0 : (after - 1)->end;
+    if (element < before) return *(after - 1);
+    return {before, after == all.end() ? kEndless : after->begin, kNoTile};
   }
-  auto after =
-      std::upper_bound(intervals().begin(), intervals().end(), element,
-                       [](std::int64_t e, const MappedInterval& interval) { return e < interval.begin; });
-  if (after == intervals().begin() || element >= (after - 1)->end) {
+  const std::int64_t elements = NumElements(grid_.shape);
+  if (element < 0 || element >= elements) return {elements, kEndless, kNoTile};
+  MappedInterval result{0, 0, 0};
+  std::int64_t part[kMaxRank] = {}, rest = element, unit = 1;
+  bool found = false;  // whether the innermost divided dimension was passed
+  for (int d = static_cast<int>(grid_.shape.size()) - 1; d >= 0; --d) {
+    const std::int64_t index = rest % grid_.shape[d];
+    rest /= grid_.shape[d];
+    part[d] = grid_.PartOf(d, index);
+    if (found) continue;
+    found = grid_.parts[d] > 1;
+    // The part of this dimension, from the first element that has the indices of the outer dimensions.
+    const std::int64_t first = element - element % (unit * grid_.shape[d]);
+    result.begin = first + grid_.Begin(d, part[d]) * unit;
+    result.end = first + grid_.Begin(d, part[d] + 1) * unit;
+    unit *= grid_.shape[d];
+  }
+  if (grid_.shape.empty()) result.end = 1;
+  result.tile = TileOfPart(grid_, part);
+  return result;
+}
+
+unsigned Mapping::TileOf(std::int64_t element) const {
+  const MappedInterval found = IntervalAt(element);
+  if (found.tile == kNoTile) {
     throw std::out_of_range("element " + std::to_string(element) + " is mapped to no tile");
   }
-  return (after - 1)->tile;
+  return found.tile;
 }
 
 void Mapping::Intervals(std::int64_t begin, std::int64_t end, std::vector<MappedInterval>* out) const {

@@ -54,6 +54,8 @@ struct MappedInterval {
   unsigned tile;
 };
 
+inline constexpr unsigned kNoTile = ~0u;
+
 class Mapping {
  public:
   Mapping() = default;
@@ -72,6 +74,9 @@ class Mapping {
   bool Complete(std::int64_t num_elements) const;
   const Grid* grid() const;  // null if the mapping is explicit
   unsigned TileOf(std::int64_t element) const;
+  // Returns consecutive elements, `element` among them, that are on one tile, or on none (kNoTile); as many
+  // as are found at once.
+  MappedInterval IntervalAt(std::int64_t element) const;
   // Calls f(begin, end, tile) for the intervals that cover [begin, end), in order.
   template <typename F>
   void ForEachInterval(std::int64_t begin, std::int64_t end, F&& f) const {

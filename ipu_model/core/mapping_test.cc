@@ -368,6 +368,30 @@ TEST(EqualPlacementsCompareEqual) {
   CHECK(Mapping(Grid::Of({2, 4}, {2, 1}, 2)) == grid);
 }
 
+TEST(IntervalsAtElements) {
+  const Mapping grids[] = {Mapping(Grid::Linear(100, 4, 4, 7)), Mapping(Grid::Of({6, 4, 5}, {2, 1, 3}, 5)),
+                           Mapping(Grid::Of({6, 4, 5}, {3, 2, 1}, 4, 3)), Mapping(Grid::Of({12}, {1}, 4, 2))};
+  for (const Mapping& mapping : grids) {
+    const std::int64_t elements = NumElements(mapping.grid()->shape);
+    std::vector<MappedInterval> all;
+    mapping.Intervals(0, elements, &all);
+    for (std::int64_t e = 0; e < elements; ++e) {
+      const MappedInterval at = mapping.IntervalAt(e);
+      const auto whole = std::find_if(all.begin(), all.end(), [&](const auto& r) { return e < r.end; });
+      CHECK(at.begin <= e && e < at.end && at.begin >= whole->begin && at.end <= whole->end);
+      CHECK_EQ(at.tile, whole->tile);
+    }
+    CHECK(mapping.IntervalAt(elements).tile == kNoTile && mapping.IntervalAt(elements).begin == elements);
+  }
+  const Mapping gaps = Intervals({{2, 4, 1}, {4, 6, 0}, {9, 10, 1}});
+  const auto is = [&](std::int64_t element, std::int64_t begin, std::int64_t end, unsigned tile) {
+    const MappedInterval at = gaps.IntervalAt(element);
+    return at.begin == begin && at.end == end && at.tile == tile;
+  };
+  CHECK(is(0, 0, 2, kNoTile) && is(3, 2, 4, 1) && is(4, 4, 6, 0) && is(7, 6, 9, kNoTile) && is(9, 9, 10, 1));
+  CHECK(gaps.IntervalAt(10).tile == kNoTile && Mapping().IntervalAt(5).begin == 0);
+}
+
 TEST(LaterRunsReplaceEarlierOnes) {
   Mapping mapping;
   CHECK(mapping.empty());

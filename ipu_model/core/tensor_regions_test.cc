@@ -194,6 +194,50 @@ TEST(CopiesByTile) {
   }
 }
 
+// Rows of every step: forwards, backwards, apart, repeated; with elements on no tile.
+TEST(TileMappingsOfViews) {
+  Graph graph = NewGraph(4);
+  const Tensor whole = graph.addVariable(poplar::FLOAT, {6, 5}),
+               part = graph.addVariable(poplar::FLOAT, {30});
+  graph.setTileMapping(whole, {{{0, 7}}, {{7, 8}, {20, 30}}, {{8, 20}}, {}});
+  graph.setTileMapping(part, {{{3, 9}}, {}, {}, {{12, 29}}});
+  for (const Tensor& t : {whole, part.reshape({6, 5})}) {
+    const Tensor views[] = {t.reverse(0),
+                            t.reverse(1),
+                            t.flatten().reverse(0),
+                            t.transpose(),
+                            t.flatten().subSample(4, 0),
+                            t.flatten().subSample(7, 0).reverse(0),
+                            t.reshape({30, 1}).broadcast(3, 1),
+                            concat(t.reverse(1), t.slice(1, 3, 0))};
+    for (const Tensor& view : views) {
+      const Graph::TileToTensorMapping mapping = graph.getTileMapping(view, false);
+      const Tensor flat = view.flatten();
+      for (std::size_t e = 0; e < flat.numElements(); ++e) {
+        const Graph::TileToTensorMapping one = graph.getTileMapping(flat.slice(e, e + 1), false);
+        for (std::size_t tile = 0; tile < 4; ++tile) {
+          const bool holds = std::any_of(mapping[tile].begin(), mapping[tile].end(),
+                                         [&](const Interval& i) { return i.begin() <= e && e < i.end(); });
+          CHECK(holds == !one[tile].empty());
+        }
+      }
+    }
+  }
+}
+
+TEST(ViewsAreEqualByElements) {
+  Graph graph = NewGraph(4);
+  const Tensor t = graph.addVariable(poplar::FLOAT, {1000000}),
+               u = graph.addVariable(poplar::FLOAT, {1000000});
+  const auto repeated = [](const Tensor& x) { return x.expand({1}).broadcast(3, 1); };
+  CHECK(repeated(t) == repeated(t) && repeated(t) != repeated(u));
+  CHECK(repeated(t).reshape({1000, 3000}) ==
+        repeated(t.reshape({1000, 1000}).flatten()).reshape({1000, 3000}));
+  CHECK(repeated(t) != t.expand({0}).broadcast(3, 0).reshape({1000000, 3}));
+  CHECK(repeated(t) != repeated(t.reverse(0)));
+  CHECK(repeated(t).flatten() == repeated(t).flatten() && repeated(t).flatten() != repeated(u).flatten());
+}
+
 TEST(VirtualGraphsHaveTilesOfTheirOwn) {
   Graph graph = NewGraph(8);
   Graph first = graph.createVirtualGraph(4), second = graph.createVirtualGraph({5, 4, 7});

@@ -28,13 +28,21 @@ struct LineCopies {
                 std::int64_t n);
 };
 
-// Copies n segments of `bytes` <= kLongestSegment bytes that are `step` bytes apart to consecutive memory.
+// Lines of n segments of `bytes` <= kLongestSegment bytes. The segments of a line are `step` bytes apart in
+// the source and follow each other in the result.
 constexpr std::int64_t kLongestSegment = 64;
+struct SegmentLines {
+  std::int64_t step, bytes, n;
+  std::int64_t lines = 1, from_step = 0, to_step = 0;  // of lines, in bytes
+};
 namespace avx2 {
-void CopySegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
+void CopySegments(const void* from, const SegmentLines& lines, void* to);
 }
 namespace avx512 {
-void CopySegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n);
+void CopySegments(const void* from, const SegmentLines& lines, void* to);
+}
+inline void CopySegments(const void* from, const SegmentLines& lines, void* to) {
+  (HasAvx512() ? avx512::CopySegments : avx2::CopySegments)(from, lines, to);
 }
 
 namespace avx2 {

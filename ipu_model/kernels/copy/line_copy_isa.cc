@@ -135,15 +135,18 @@ struct WordWindow {
 };
 
 // Copies as many segments at a time as a window holds, at least two. A window may reach over the segments in
-// the source and in the result, but not over the ends of all segments.
+// the source and in the result, but not over the ends of a line.
 template <typename Window>
-bool CopyWindows(const char* from, std::int64_t step, std::int64_t bytes, char* to, std::int64_t n) {
+bool CopyWindows(const char* from, const SegmentLines& lines, char* to) {
   constexpr std::int64_t kSize = Window::kSize, kLane = Window::kLane;
+  const auto [step, bytes, n, count, from_step, to_step] = lines;
   const std::int64_t apart = std::abs(step);
   if (apart == 0 || bytes > kSize || bytes % kLane != 0 || step % kLane != 0) return false;
   const std::int64_t group = std::min(kSize / bytes, 1 + (kSize - bytes) / apart);
-  // The segments at either end of which a window would reach over the end of the source or of the result.
-  const std::int64_t margin = kSize / std::min(bytes, apart) + 1;
+  // The segments at either end of a line over whose end a window would reach, in the source or in the result.
+  const std::int64_t read = (group - 1) * apart + bytes, written = group * bytes;
+  const std::int64_t margin =
+      std::max((kSize - read + apart - 1) / apart, (kSize - written + bytes - 1) / bytes);
   if (group < 2 || n < 2 * margin + group) return false;
   std::uint8_t lanes[16] = {};
   for (std::int64_t i = 0; i < group; ++i) {
@@ -153,13 +156,15 @@ bool CopyWindows(const char* from, std::int64_t step, std::int64_t bytes, char* 
   }
   const Window window(lanes);
   const SegmentFunction one_by_one = kFixedSegments[static_cast<std::size_t>(bytes - 1)];
-  one_by_one(from, step, to, margin);
-  std::int64_t i = margin;
-  for (; i + group + margin <= n; i += group) {
-    const std::int64_t lowest = step > 0 ? i : i + group - 1;
-    window.Copy(from + lowest * step, to + i * bytes);
+  for (std::int64_t line = 0; line < count; ++line, from += from_step, to += to_step) {
+    one_by_one(from, step, to, margin);
+    std::int64_t i = margin;
+    for (; i + group + margin <= n; i += group) {
+      const std::int64_t lowest = step > 0 ? i : i + group - 1;
+      window.Copy(from + lowest * step, to + i * bytes);
+    }
+    one_by_one(from + i * step, step, to + i * bytes, n - i);
   }
-  one_by_one(from + i * step, step, to + i * bytes, n - i);
   return true;
 }
 
@@ -196,11 +201,13 @@ constexpr LineCopies kCopies = {Reversed<T>, Repeated<T>, Woven<T>, Picked<T>, T
 
 }  // namespace
 
-void CopySegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t n) {
+void CopySegments(const void* from, const SegmentLines& lines, void* to) {
   const char* s = static_cast<const char*>(from);
   char* d = static_cast<char*>(to);
-  if (CopyWindows<ByteWindow>(s, step, bytes, d, n) || CopyWindows<WordWindow>(s, step, bytes, d, n)) return;
-  kFixedSegments[static_cast<std::size_t>(bytes - 1)](s, step, d, n);
+  if (CopyWindows<ByteWindow>(s, lines, d) || CopyWindows<WordWindow>(s, lines, d)) return;
+  const SegmentFunction one_by_one = kFixedSegments[static_cast<std::size_t>(lines.bytes - 1)];
+  for (std::int64_t i = 0; i < lines.lines; ++i)
+    one_by_one(s + i * lines.from_step, lines.step, d + i * lines.to_step, lines.n);
 }
 
 LineCopies FindLineCopies(std::size_t size) {

@@ -103,9 +103,33 @@ TEST(RunsOfAnyLengthAndDistance) {
           std::vector<unsigned char> to(static_cast<std::size_t>(n * bytes)), expected;
           for (std::int64_t i = 0; i < n; ++i)
             expected.insert(expected.end(), first + i * step, first + i * step + bytes);
-          (wide ? avx512::CopySegments : avx2::CopySegments)(first, step, bytes, to.data(), n);
+          (wide ? avx512::CopySegments : avx2::CopySegments)(first, {step, bytes, n}, to.data());
           CHECK(to == expected);
         }
+      }
+    }
+  }
+}
+
+TEST(LinesOfRuns) {
+  for (const bool wide : {false, true}) {
+    if (wide && !HasAvx512()) continue;
+    for (const std::int64_t bytes : {1, 3, 4, 8, 12, 20, 31}) {
+      for (const std::int64_t step : {-bytes, bytes + 1, -2 * bytes}) {
+        const std::int64_t n = 40, lines = 3, apart = step < 0 ? -step : step;
+        const std::int64_t line = (n - 1) * apart + bytes;
+        const std::vector<unsigned char> from = Numbers(lines * line);
+        const unsigned char* const first = from.data() + (step < 0 ? (n - 1) * apart : 0);
+        // Two bytes between the lines of the result stay as they are.
+        const std::int64_t to_step = n * bytes + 2;
+        std::vector<unsigned char> to(static_cast<std::size_t>(lines * to_step), 7), expected = to;
+        for (std::int64_t l = 0; l < lines; ++l) {
+          for (std::int64_t i = 0; i < n; ++i)
+            std::copy_n(first + l * line + i * step, bytes, expected.data() + l * to_step + i * bytes);
+        }
+        (wide ? avx512::CopySegments : avx2::CopySegments)(first, {step, bytes, n, lines, line, to_step},
+                                                           to.data());
+        CHECK(to == expected);
       }
     }
   }

@@ -75,6 +75,8 @@ constexpr std::int64_t kShortLine = 16;
 constexpr std::int64_t kPicked = 1024;
 // Runs of a plane that are copied one after the other, so that what they write stays in the cache.
 constexpr std::int64_t kSegmentsAtOnce = 256;
+// From this many segments on, a line is copied by itself.
+constexpr std::int64_t kLongLine = 16;
 
 // Copies lines of `kLength` elements that run backwards.
 template <typename T, int kLength>
@@ -222,8 +224,7 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
     if (loop.src[dim + 1] == kSize) {
       const std::int64_t bytes = loop.shape[dim + 1] * kSize;
       if (bytes <= kLongestSegment && loop.dst[dim] == bytes)
-        return (HasAvx512() ? avx512::CopySegments : avx2::CopySegments)(src, loop.src[dim], bytes, dst,
-                                                                         loop.shape[dim]);
+        return CopySegments(src, {loop.src[dim], bytes, loop.shape[dim]}, dst);
       if (bytes <= kLongestSegment)
         return CopyShortSegments(loop.shape[dim], bytes, src, loop.src[dim], dst, loop.dst[dim]);
     } else if (loop.src[dim + 1] == -kSize && loop.shape[dim + 1] <= 4) {
@@ -236,6 +237,13 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
                                             loop.shape[dim + 1]);
     }
   }
+  // Long lines of short segments.
+  if (const std::int64_t bytes = loop.shape[loop.rank - 1] * kSize;
+      left == 3 && loop.src[dim + 2] == kSize && loop.dst[dim + 2] == kSize && loop.dst[dim + 1] == bytes &&
+      bytes <= kLongestSegment / 2 && loop.shape[dim + 1] >= kLongLine)
+    return CopySegments(
+        src, {loop.src[dim + 1], bytes, loop.shape[dim + 1], loop.shape[dim], loop.src[dim], loop.dst[dim]},
+        dst);
   // A plane of short segments: those of the longer dimension one after the other.
   if (left == 3 && loop.src[dim + 2] == kSize && loop.dst[dim + 2] == kSize &&
       loop.shape[dim + 2] * kSize <= kLongestSegment && loop.shape[dim] > loop.shape[dim + 1]) {

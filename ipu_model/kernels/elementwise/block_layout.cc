@@ -58,8 +58,7 @@ void CopyRows(unsigned char* memory, std::int64_t row_stride, std::int64_t strid
   if constexpr (kGather) {
     const std::int64_t bytes = length * kSize;
     if (stride == kSize && row_stride > 0 && bytes <= kLongestSegment)
-      return (HasAvx512() ? avx512::CopySegments : avx2::CopySegments)(memory, row_stride, bytes, dense,
-                                                                       rows);
+      return CopySegments(memory, {row_stride, bytes, rows}, dense);
     if (stride == 0)  // each element several times
       return FindLineCopies(sizeof(T)).repeated(memory, row_stride / kSize, dense, rows, length);
     if (row_stride == 0) {  // one row several times: what is there is copied behind itself

@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
+#include "kernels/index/combine_tables.h"
 #include "kernels/index/ranged_windows.h"
 
 namespace ipu_model {
@@ -64,10 +65,10 @@ void CombineRows(Combine combine, const WindowRows& rows, const WindowRows::Loop
 
 // The division of one operand's work among threads, so that no two threads write the same element.
 struct Share {
-  enum class By { kNothing, kRows, kRanges, kIndices, kWindow } by = By::kNothing;
+  enum class By { kNothing, kRows, kRanges, kIndices, kTables, kWindow } by = By::kNothing;
   int window_loop = 0;            // for kWindow
   OffsetRange operand, updates;   // for kRanges
-  WindowRows::Elements elements;  // for kIndices
+  WindowRows::Elements elements;  // for kIndices, kTables
 };
 
 // Whether threads can select their rows by index.
@@ -77,9 +78,14 @@ bool CanSelect(const WindowRows& rows, WindowRows::Elements* elements) {
          elements->wrap <= kMost && elements->limit < kMost;
 }
 
-Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, bool unique, const HostTensor& update,
-                  const HostTensor& out, int workers) {
+Share ChooseShare(Combine combine, const WindowRows& rows, const WindowRows::Loop& loop, bool unique,
+                  const HostTensor& update, const HostTensor& out, int workers) {
   Share share;
+  if (loop.elements == 1 && CanSelect(rows, &share.elements) &&
+      CombinesInTables(combine, update.type, share.elements, rows.num_rows())) {
+    share.by = Share::By::kTables;
+    return share;
+  }
   if (workers == 1 || rows.num_rows() * loop.elements < kParallelElements) return share;
   int widest = -1;
   bool overlapping = false;
@@ -120,7 +126,7 @@ Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, bool uni
 void CombineAll(HostContext& context, Combine combine, const WindowRows& rows, bool unique,
                 const HostTensor& update, const HostTensor& out) {
   const WindowRows::Loop loop = rows.WindowLoop();
-  const Share share = ChooseShare(rows, loop, unique, update, out, context.pool.size());
+  const Share share = ChooseShare(combine, rows, loop, unique, update, out, context.pool.size());
   const std::int64_t n = rows.num_rows();
   switch (share.by) {
     case Share::By::kNothing:
@@ -156,6 +162,9 @@ void CombineAll(HostContext& context, Combine combine, const WindowRows& rows, b
                                    out.data);
           },
           1);
+      break;
+    case Share::By::kTables:
+      CombineInTables(context, combine, update.type, share.elements, n, update.data, out.data);
       break;
     case Share::By::kWindow:
       ParallelFor(
