@@ -4,7 +4,8 @@ A tile transforms a whole line. So lines are split that do not fit on a tile, an
 
 D. H. Bailey, "FFTs in external or hierarchical memory", Journal of Supercomputing 4 (1990). A long prime length is a
 convolution with a chirp: L. Bluestein, "A linear filtering approach to the computation of the discrete Fourier
-transform", IEEE Transactions on Audio and Electroacoustics 18 (1970).
+transform", IEEE Transactions on Audio and Electroacoustics 18 (1970). An even number of real values are half as many
+complex ones: W. H. Press et al., "Numerical Recipes", section 12.3.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
-from jax_ipu.compiler.types import SIZE, Literal
+from jax_ipu.compiler.types import SIZE, Literal, num_elements
 
 # A vertex transforms a whole line, which must fit on a tile of every architecture beside code and other tensors.
 _LINE_BYTES = 128 * 1024
@@ -30,6 +31,8 @@ _CYCLES, _CYCLES_OF_SPLIT = 5, 2000
 # Two steps also move the lines between tiles, and take longer on the host where lines are many and short.
 _LEAST_GAIN = 4
 _REAL = {"c64": "f32", "c128": "f64"}
+# The ops made here of which the model counts FLOPs.
+_ARITHMETIC = frozenset(("add", "complex", "imag", "multiply", "negate", "real", "subtract"))
 
 
 def _is_long(length: int, dtype: str) -> bool:
@@ -58,8 +61,10 @@ def _cycles(lines: int, length: int, num_tiles: int) -> float:
 def _pays(lines: int, length: int, num_tiles: int, real: bool = False) -> bool:
     """Whether more tiles take much less time for `lines` lines in two steps than have them in one.
 
-    `real`: a tile transforms lines of real numbers in half of the time; in two steps they are complex.
+    `real`: a line of real numbers takes as long as one of half as many complex numbers, also in two steps.
     """
+    if real and length % 2 == 0:
+        return _pays(lines, length // 2, num_tiles)
     few = _few(length)
     if few == 1 or num_tiles == 0:
         return False
@@ -86,49 +91,117 @@ def _fft(op: Op, rewriter: Rewriter, num_tiles: int) -> Value | None:
     if not any(_is_long(n, dtype) for n in lengths) and not any(pays):
         return None
     outer = range(rank - len(lengths), rank - 1)
-    # Counted as XLA does, in one of the transforms.
-    counted = 8 * math.prod(op.operands[0].shape) * sum(max(1, n).bit_length() - 1 for n in lengths)
-    flops = iter([counted, *(0 for _ in lengths)])
+    first = len(rewriter.ops)
     if kind == "RFFT":
-        value = _lines(rewriter, _complex(rewriter, value, None, dtype), "FFT", num_tiles, next(flops))
-        value = rewriter.slice(value, (0,) * rank, (*value.shape[:-1], lengths[-1] // 2 + 1))
+        value = _real_lines(rewriter, value, dtype, num_tiles)
     elif kind in ("FFT", "IFFT"):
-        value = _lines(rewriter, value, kind, num_tiles, next(flops))
+        value = _lines(rewriter, value, kind, num_tiles)
     for dim in outer:
         order = (*range(dim), *range(dim + 1, rank), dim)
         back = tuple(order.index(d) for d in range(rank))
         line_kind = "IFFT" if kind in ("IFFT", "IRFFT") else "FFT"
-        moved = _lines(rewriter, rewriter.transpose(value, order), line_kind, num_tiles, next(flops))
-        value = rewriter.transpose(moved, back)
+        value = rewriter.transpose(_lines(rewriter, rewriter.transpose(value, order), line_kind, num_tiles), back)
     if kind == "IRFFT":
-        value = _lines(rewriter, _whole_spectrum(rewriter, value, lengths[-1]), "IFFT", num_tiles, next(flops))
-        value = rewriter.elementwise("real", value, dtype=_REAL[dtype])
+        value = _lines_to_real(rewriter, value, lengths[-1], num_tiles)
+    _count(rewriter.ops[first:], 8 * math.prod(op.operands[0].shape) * sum(max(1, n).bit_length() - 1 for n in lengths))
     return value
 
 
-def _lines(rewriter: Rewriter, value: Value, kind: str, num_tiles: int, flops: float) -> Value:
-    """FFT or IFFT along the last dimension, for which `flops` are counted."""
+def _count(ops: list[Op], flops: int) -> None:
+    """Makes `ops` count as many FLOPs as XLA does for the whole transform: those of one transform are what is left."""
+    others = sum(num_elements(op.result.shape) for op in ops if op.name in _ARITHMETIC)
+    transforms = [op for op in ops if op.name == "fft"]
+    for op in transforms:
+        op.attrs["flops"] = max(0, flops - others) if op is transforms[0] else 0
+
+
+def _real_lines(rewriter: Rewriter, value: Value, dtype: str, num_tiles: int) -> Value:
+    """RFFT along the last dimension.
+
+    Of an even number n = 2 m of values: X[k] = (Z[k] + Z'[m - k]) / 2 - i / 2 exp(-2 pi i k / n) (Z[k] - Z'[m - k]),
+    where Z is the transform of the m values x[2 k] + i x[2 k + 1], of period m, and Z' its conjugate.
+    """
+    *batch, n = value.shape
+    zeros, m = (0,) * len(batch), n // 2
+    if n % 2 != 0:
+        whole = _lines(rewriter, _complex(rewriter, value, None, dtype), "FFT", num_tiles)
+        return rewriter.slice(whole, (*zeros, 0), (*batch, m + 1))
+    pairs = rewriter.reshape(value, (*batch, m, 2))
+    parts = [rewriter.slice(pairs, (*zeros, 0, i), (*batch, m, i + 1)) for i in range(2)]
+    even, odd = (rewriter.reshape(part, (*batch, m)) for part in parts)
+    short = _lines(rewriter, _complex(rewriter, even, odd, dtype), "FFT", num_tiles)
+    first = rewriter.slice(short, (*zeros, 0), (*batch, 1))
+    others = _reversed(rewriter, rewriter.slice(short, (*zeros, 1), (*batch, m)))
+    mirrored = _conjugate(rewriter, _concatenate(rewriter, first, others))
+    result = _combined(rewriter, short, mirrored, -1)
+    # X[m] is the real part of Z[0] less its imaginary part.
+    real, imaginary = (rewriter.elementwise(name, first, dtype=_REAL[dtype]) for name in ("real", "imag"))
+    last = _complex(rewriter, rewriter.elementwise("subtract", real, imaginary), None, dtype)
+    return _concatenate(rewriter, result, last)
+
+
+def _lines_to_real(rewriter: Rewriter, value: Value, n: int, num_tiles: int) -> Value:
+    """IRFFT to n values along the last dimension.
+
+    Of an even number n = 2 m: x[2 k] + i x[2 k + 1] is the transform of
+    (X[k] + X'[m - k]) / 2 + i / 2 exp(2 pi i k / n) (X[k] - X'[m - k]), where X' is the conjugate of X.
+    """
+    dtype = value.dtype
+    *batch, _ = value.shape
+    zeros, m = (0,) * len(batch), n // 2
+    if n % 2 != 0:
+        whole = _lines(rewriter, _whole_spectrum(rewriter, value, n), "IFFT", num_tiles)
+        return rewriter.elementwise("real", whole, dtype=_REAL[dtype])
+    # The first and the last frequency are real.
+    for at in (0, m):
+        part = rewriter.slice(value, (*zeros, at), (*batch, at + 1))
+        real = _complex(rewriter, rewriter.elementwise("real", part, dtype=_REAL[dtype]), None, dtype)
+        value = rewriter.update_slice(value, real, (*zeros, at))
+    mirrored = rewriter.slice(value, (*zeros, 1), (*batch, m + 1))
+    mirrored = _conjugate(rewriter, _reversed(rewriter, mirrored))
+    spectrum = _combined(rewriter, rewriter.slice(value, (*zeros, 0), (*batch, m)), mirrored, 1)
+    pairs = _lines(rewriter, spectrum, "IFFT", num_tiles)
+    parts = [
+        rewriter.reshape(rewriter.elementwise(name, pairs, dtype=_REAL[dtype]), (*batch, m, 1))
+        for name in ("real", "imag")
+    ]
+    return rewriter.reshape(_concatenate(rewriter, *parts), (*batch, n))
+
+
+def _combined(rewriter: Rewriter, value: Value, mirrored: Value, sign: int) -> Value:
+    """(value + mirrored) / 2 + sign i / 2 exp(sign pi i k / m) (value - mirrored) for element k of each line of m."""
+    *batch, m = value.shape
+    total = rewriter.elementwise("add", value, mirrored)
+    half = rewriter.elementwise("multiply", total, rewriter.full(value.shape, value.dtype, 0.5))
+    difference = rewriter.reshape(rewriter.elementwise("subtract", value, mirrored), (*batch, m, 1))
+    turned = rewriter.reshape(
+        _turned(rewriter, difference, sign, 2 * m, np.ones(1, np.int64), 0.5j * sign), value.shape
+    )
+    return rewriter.elementwise("add", half, turned)
+
+
+def _lines(rewriter: Rewriter, value: Value, kind: str, num_tiles: int) -> Value:
+    """FFT or IFFT along the last dimension."""
     *batch, n = value.shape
     if math.prod(value.shape) == 0:
         return value
     if not _is_long(n, value.dtype) and not _pays(math.prod(batch), n, num_tiles):
-        attrs = {"fft_type": kind, "fft_length": (n,), "flops": max(0, flops)}
-        return rewriter.emit("fft", (value,), value.shape, value.dtype, attrs)
+        return rewriter.emit("fft", (value,), value.shape, value.dtype, {"fft_type": kind, "fft_length": (n,)})
     few = _few(n)
     if few == 1:
-        return _convolution(rewriter, value, kind, num_tiles, flops)
+        return _convolution(rewriter, value, kind, num_tiles)
     many = n // few
     rank = len(batch)
     swapped = (*range(rank), rank + 1, rank)
     # x[j1 many + j2] -> X[k1 + few k2]: transform along j1, multiply by exp(-2 pi i j2 k1 / n), transform along j2.
     columns = rewriter.transpose(rewriter.reshape(value, (*batch, few, many)), swapped)
-    products = (1 if n <= _LARGEST_TABLE else 2) * math.prod(value.shape)
-    columns = _turned(rewriter, _lines(rewriter, columns, kind, num_tiles, flops - products), kind)
-    rows = _lines(rewriter, rewriter.transpose(columns, swapped), kind, num_tiles, 0)
+    columns = _lines(rewriter, columns, kind, num_tiles)
+    columns = _turned(rewriter, columns, 1 if kind == "IFFT" else -1, n, np.arange(few))
+    rows = _lines(rewriter, rewriter.transpose(columns, swapped), kind, num_tiles)
     return rewriter.reshape(rewriter.transpose(rows, swapped), value.shape)
 
 
-def _convolution(rewriter: Rewriter, value: Value, kind: str, num_tiles: int, flops: float) -> Value:
+def _convolution(rewriter: Rewriter, value: Value, kind: str, num_tiles: int) -> Value:
     """X[k] = c[k] sum_j (x[j] c[j]) / c[k - j], where c[k] = exp(-pi i k^2 / n); for IFFT, its conjugate, and / n."""
     *batch, n = value.shape
     m = _convolution_length(n)
@@ -144,36 +217,33 @@ def _convolution(rewriter: Rewriter, value: Value, kind: str, num_tiles: int, fl
         return rewriter.elementwise("multiply", value, rewriter.broadcast(vector, value.shape, (len(batch),)))
 
     zeros = rewriter.full((*batch, m - n), value.dtype, 0)
-    padded = rewriter.emit(
-        "concatenate", (scaled(value, chirp), zeros), (*batch, m), value.dtype, {"dimension": len(batch)}
-    )
-    products = (2 * n + m) * math.prod(batch)
-    spectrum = _lines(rewriter, padded, "FFT", num_tiles, flops - products)
-    product = _lines(rewriter, scaled(spectrum, np.fft.fft(inverse)), "IFFT", num_tiles, 0)
+    spectrum = _lines(rewriter, _concatenate(rewriter, scaled(value, chirp), zeros), "FFT", num_tiles)
+    product = _lines(rewriter, scaled(spectrum, np.fft.fft(inverse)), "IFFT", num_tiles)
     part = rewriter.slice(product, (0,) * len(value.shape), value.shape)
     return scaled(part, chirp / n if kind == "IFFT" else chirp)
 
 
-def _turned(rewriter: Rewriter, columns: Value, kind: str) -> Value:
-    """The element at [..., j, k] times exp(-2 pi i j k / n), where n = many few; for IFFT, exp(+2 pi i j k / n).
+def _turned(
+    rewriter: Rewriter, columns: Value, sign: int, n: int, powers: np.ndarray[Any, Any], scale: complex = 1
+) -> Value:
+    """The element at [..., j, k] times scale r^(j powers[k]), where r = exp(sign 2 pi i / n).
 
-    Sines take thousands of cycles, so the factors are tables: one for exp(j k) of few elements, and otherwise one for
-    exp(j1 step k) and one for exp(j0 k), where j = j1 step + j0.
+    Sines take thousands of cycles, so the factors are tables: one for few elements, and otherwise one for
+    r^(j1 step powers[k]) and one for r^(j0 powers[k]), where j = j1 step + j0.
     """
     *batch, many, few = columns.shape
-    turn = (2j if kind == "IFFT" else -2j) * np.pi / (many * few)
     rank = len(batch)
 
-    def table(rows: np.ndarray[Any, Any]) -> Value:
-        powers = np.outer(rows, np.arange(few)) % (many * few)
-        return rewriter.constant(Literal.from_numpy(columns.dtype, np.exp(turn * powers)))
+    def table(rows: np.ndarray[Any, Any], scale: complex) -> Value:
+        factors = scale * np.exp(sign * 2j * np.pi / n * (np.outer(rows, powers) % n))
+        return rewriter.constant(Literal.from_numpy(columns.dtype, factors))
 
     if many * few <= _LARGEST_TABLE:
-        factors = rewriter.broadcast(table(np.arange(many)), columns.shape, (rank, rank + 1))
+        factors = rewriter.broadcast(table(np.arange(many), scale), columns.shape, (rank, rank + 1))
         return rewriter.elementwise("multiply", columns, factors)
     step = _step(many)
     steps = -(-many // step)
-    far, near = table(np.arange(0, many, step)), table(np.arange(step))
+    far, near = table(np.arange(0, many, step), scale), table(np.arange(step), 1)
     if step * steps == many:
         shape = (*batch, steps, step, few)
         made = rewriter.reshape(columns, shape)
@@ -199,16 +269,27 @@ def _complex(rewriter: Rewriter, real: Value, imaginary: Value | None, dtype: st
     return rewriter.elementwise("complex", real, imaginary, dtype=dtype)
 
 
+def _conjugate(rewriter: Rewriter, value: Value) -> Value:
+    real, imaginary = (rewriter.elementwise(name, value, dtype=_REAL[value.dtype]) for name in ("real", "imag"))
+    return _complex(rewriter, real, rewriter.elementwise("negate", imaginary), value.dtype)
+
+
+def _reversed(rewriter: Rewriter, value: Value) -> Value:
+    return rewriter.elementwise("reverse", value, dimensions=(len(value.shape) - 1,))
+
+
+def _concatenate(rewriter: Rewriter, first: Value, second: Value) -> Value:
+    """Along the last dimension."""
+    *batch, n = first.shape
+    shape = (*batch, n + second.shape[-1])
+    return rewriter.emit("concatenate", (first, second), shape, first.dtype, {"dimension": len(batch)})
+
+
 def _whole_spectrum(rewriter: Rewriter, half: Value, length: int) -> Value:
     """All `length` frequencies of a real signal: the second half is the first half reversed and conjugated."""
-    rank, real = len(half.shape), _REAL[half.dtype]
-    missing = length - half.shape[-1]
-    part = rewriter.slice(half, (*(0,) * (rank - 1), 1), (*half.shape[:-1], 1 + missing))
-    part = rewriter.elementwise("reverse", part, dimensions=(rank - 1,))
-    imaginary = rewriter.elementwise("negate", rewriter.elementwise("imag", part, dtype=real))
-    part = _complex(rewriter, rewriter.elementwise("real", part, dtype=real), imaginary, half.dtype)
-    shape = (*half.shape[:-1], length)
-    return rewriter.emit("concatenate", (half, part), shape, half.dtype, {"dimension": rank - 1})
+    *batch, n = half.shape
+    part = rewriter.slice(half, (*(0,) * len(batch), 1), (*batch, 1 + length - n))
+    return _concatenate(rewriter, half, _conjugate(rewriter, _reversed(rewriter, part)))
 
 
 def rules(num_tiles: int) -> dict[str, Rule]:

@@ -1,7 +1,7 @@
 """Elementwise ops on a part that is padded to the whole are computed on the whole, and masked.
 
-`velocity + jnp.pad(f(velocity[:, 2:]), ((0, 0), (2, 0)))`, and the gradient of every slice of which something is computed:
-elements stay on their tiles, and the ops around are one map with these. Values are those of the part, and of the padding.
+So are `velocity + jnp.pad(f(velocity[:, 2:]), ((0, 0), (2, 0)))` and the gradient of what is computed of a slice.
+Elements stay on their tiles, and the ops around are one map with these.
 """
 
 from __future__ import annotations
