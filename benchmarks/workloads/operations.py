@@ -35,10 +35,11 @@ def _segment_sum() -> Program:
 
 
 def _equal_rows(x: Any) -> Any:
-    """In each of 20 steps and for each row, how many of 300 pairs equal its start."""
+    """In each of 20 steps and for each row, how many of 300 patterns equal its start."""
+    patterns = indices((300, 2), 3)
 
     def step(x: Any, i: Any) -> tuple[Any, Any]:
-        return x, jax.vmap(lambda row: ((row + i)[:2] == jnp.ones((300, 2), jnp.int32)).all(-1).sum())(x)
+        return x, jax.vmap(lambda row: ((row + i)[:2] == patterns).all(-1).sum())(x)
 
     return lax.scan(step, x, jnp.arange(20))[1]
 

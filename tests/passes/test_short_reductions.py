@@ -14,6 +14,7 @@ X, Y, Z = (array(41, 3, seed=s) for s in range(3))
 SPECIAL = np.array([0.0, -0.0, 1, np.nan, np.inf, -np.inf, -1], np.float32)
 A, B, C = (g.ravel() for g in np.meshgrid(SPECIAL, SPECIAL, SPECIAL))
 NUMBERS = tuple(np.arange(-5, 6, dtype=np.int32) * k for k in (1, -2, 3))
+BOARDS = np.random.default_rng(0).integers(0, 3, (20, 3)).astype(np.int32)
 
 
 def _spread(x, y, z):
@@ -48,6 +49,10 @@ PROGRAMS = {
     "members": (lambda v: jnp.isin(v, jnp.array([3, -4, 0, 7])), (NUMBERS[2],), 0),
     "members that are arguments": (lambda v, m: jnp.isin(v, m), (NUMBERS[2], NUMBERS[0][:4]), 0),
     "members of few": (lambda v, m: (v[:3, None] == m).any(1), (NUMBERS[2], NUMBERS[0][:4]), 1),
+    "patterns": (lambda x, p: (x[:, None] == p).all(-1).sum(1), (BOARDS, BOARDS[::-1] % 2), 1),
+    "constant patterns": (lambda x: (x[:, None] == BOARDS[3:]).any(-1).sum(1), (BOARDS,), 1),
+    "distances": (lambda x, y: jnp.square(x[:, None] - y).sum(-1), (X, Y), 0),
+    "distances in many dimensions": (lambda x, y: jnp.square(x[:, None] - y).sum(-1), (X.T, Y.T), 1),
     "bell curves": (lambda x: jnp.exp(-((x[..., None] - jnp.arange(4.0)) ** 2)).sum(-1), (X,), 0),
     "rows and bell curves": (lambda x, c: (jnp.sin(x[:, None, :] - c[:, None]) * x[:, None]).sum(1), (X, A[:4]), 0),
     "read twice": (lambda x, c: (lambda d: d * jnp.exp(d) + d)(x - c[:, None]).max(0), (A, X[0]), 0),

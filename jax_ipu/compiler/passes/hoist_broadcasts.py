@@ -1,4 +1,4 @@
-"""Elementwise ops on broadcast values are computed before the broadcast, on fewer elements.
+"""Elementwise ops and reductions of broadcast values are computed before the broadcast, on fewer elements.
 
 Values that programs write with and without dimensions of one element, such as the mean of a batch normalisation and the
 mean within its variance, become equal ops, of which CSE keeps one.
@@ -6,12 +6,16 @@ mean within its variance, become equal ops, of which CSE keeps one.
 
 from __future__ import annotations
 
-from jax_ipu.compiler.expression import is_elementwise, splat_of
+import math
+
+from jax_ipu.compiler.expression import identity_of, is_elementwise, single_op, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.passes.simplify_views import compose_broadcast, inserted_units
-from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.types import INTEGER, Shape, num_elements
 
+# Those whose value for the same element several times is known.
+_REDUCTIONS = frozenset(("add", "and", "maximum", "minimum", "or"))
 _LOOPS_AND_BRANCHES = frozenset(("while", "if", "case", "ipu.repeat"))
 
 
@@ -42,6 +46,8 @@ def _replacement(op: Op, rewriter: Rewriter) -> Value | None:
     if op.name == "reshape":
         source = _broadcast_source(op.operands[0])
         return source[0] if source is not None and source[0].shape == op.result.shape else None
+    if op.name == "reduce":
+        return _reduced(op, rewriter)
     return _hoisted(op, rewriter) if is_elementwise(op) else None
 
 
@@ -78,3 +84,33 @@ def _hoisted(op: Op, rewriter: Rewriter) -> Value | None:
         operands.append(rewriter.constant(literal.reshaped(shape)) if literal is not None else before)
     small = rewriter.emit(op.name, [o for o in operands if o is not None], shape, op.result.dtype, op.attrs)
     return rewriter.broadcast(small, op.result.shape, dims)
+
+
+def _reduced(op: Op, rewriter: Rewriter) -> Value | None:
+    """The reduction of the values before the broadcast, and the broadcast.
+
+    Over a dimension that only the broadcast adds, a sum of n integers is n times the value, and other reductions are
+    the value. A sum of floats would be rounded differently.
+    """
+    name = single_op(op.regions[0])
+    if name not in _REDUCTIONS or len(op.results) != 1 or op.result.dtype != op.operands[0].dtype:
+        return None
+    value, first = op.operands
+    source, literal, identity = _broadcast_source(value), splat_of(first), identity_of(name, first.dtype)
+    if source is None or literal is None or identity is None or literal.scalar() != identity:
+        return None
+    reduced = set(op.attrs["dimensions"])
+    # The dimensions that the broadcast keeps.
+    kept = [(n, d) for n, d in zip(source[0].shape, source[1], strict=True) if n == value.shape[d]]
+    dims = [d for _, d in kept]
+    added = reduced - set(dims)
+    if num_elements(value.shape) == 0 or (added and name == "add" and op.result.dtype not in INTEGER):
+        return None
+    small = rewriter.reshape(source[0], tuple(n for n, _ in kept))
+    own = tuple(i for i, d in enumerate(dims) if d in reduced)
+    result = rewriter.reduce(name, small, own, identity)
+    if added and name == "add":
+        count = math.prod(value.shape[d] for d in added)
+        result = rewriter.elementwise("multiply", result, rewriter.full(result.shape, result.dtype, count))
+    left = [d for d in range(len(value.shape)) if d not in reduced]
+    return rewriter.broadcast(result, op.result.shape, tuple(left.index(d) for d in dims if d not in reduced))

@@ -103,7 +103,7 @@ class Rewriter:
         """The sum over the dimensions `dims`, which the result does not have."""
         return self.reduce("add", value, dims, 0)
 
-    def reduce(self, name: str, value: Value, dims: Sequence[int], initial: int, dtype: str | None = None) -> Value:
+    def reduce(self, name: str, value: Value, dims: Sequence[int], initial: float, dtype: str | None = None) -> Value:
         """`value` reduced over `dims` by the op `name`, whose neutral element is `initial`.
 
         `dtype`: f32 for sums and products of narrow floats that are not rounded.

@@ -2,8 +2,9 @@
 
 Such are reductions over what has just been stacked (`jnp.stack([a, b, c]).max(0)`, `jnp.select`), and over elementwise
 ops of values that are repeated along the dimension with a few numbers that are not (`jnp.isin(x, members)`,
-`jnp.exp(-(x[:, None] - centres) ** 2).sum(1)`). The body is applied to one index of the dimension after another, so
-that what is reduced never exists as a whole.
+`jnp.exp(-(x[:, None] - centres) ** 2).sum(1)`), or of arrays that are small beside what is made of them
+(`(boards[:, None] == patterns).all(-1)`). The body is applied to one index of the dimension after another, so that what
+is reduced never exists as a whole.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from jax_ipu.compiler.types import FLOAT, SIZE, Literal, Shape, num_elements, pa
 
 # The most elementwise ops that a reduction becomes.
 _MAX_OPS = 64
+# The most elements of the dimension along which small arrays are cut into parts.
+_MOST_PARTS = 4
 # Exact in every type; reductions by other ops sum narrow floats in f32.
 _CHOICES = frozenset(("maximum", "minimum", "and", "or"))
 
@@ -60,7 +63,7 @@ def _made_of_parts(operands: list[Value], dim: int) -> list[Op] | None:
     """
     found: set[Op] = set()
     elementwise: list[Op] = []
-    saves = False
+    saves, cut = False, 0
     stack = list(operands)
     while stack:
         value = stack.pop()
@@ -71,9 +74,10 @@ def _made_of_parts(operands: list[Value], dim: int) -> list[Op] | None:
             return None
         if op.name == "broadcast_in_dim":
             source = _source_dim(op, dim)
-            if source is not None and num_elements(op.operands[0].shape) > value.shape[dim]:
-                return None
-            saves = saves or (source is None and num_elements(op.operands[0].shape) >= value.shape[dim])
+            elements = num_elements(op.operands[0].shape)
+            if source is not None and elements > value.shape[dim]:
+                cut += elements
+            saves = saves or (source is None and elements >= value.shape[dim])
             continue
         found.add(op)
         if _is_stack(op, dim):
@@ -83,6 +87,11 @@ def _made_of_parts(operands: list[Value], dim: int) -> list[Op] | None:
             stack.extend(op.operands)
         else:
             return None
+    if cut > 0:
+        value = operands[0]
+        if value.shape[dim] > _MOST_PARTS or 2 * cut > num_elements(value.shape):
+            return None
+        saves = True
     only = all(user in found or _reduces(user, dim) for op in found for user in op.results[0].users)
     return elementwise if saves and only else None
 
@@ -151,13 +160,15 @@ def _leaf(value: Value, dim: int, index: int, shape: Shape, rewriter: Rewriter) 
         kept = [(n, d) for n, d in zip(operand.shape, op.attrs["broadcast_dimensions"], strict=True) if d != dim]
         dims = tuple(d - (d > dim) for _, d in kept)
         return rewriter.broadcast(rewriter.reshape(operand, tuple(n for n, _ in kept)), shape, dims)
+    part = tuple(n for d, n in enumerate(operand.shape) if d != source)
+    dims = tuple(d - (d > dim) for d in op.attrs["broadcast_dimensions"] if d != dim)
     constant = operand.op.attrs["value"] if operand.op is not None and operand.op.name == "constant" else None
     if constant is not None:
-        element = constant.numpy().reshape(-1)[index]
-        return rewriter.constant(Literal.from_numpy(value.dtype, element).reshaped(shape))
+        elements = constant.numpy().take(index, source)
+        return rewriter.broadcast(rewriter.constant(Literal.from_numpy(value.dtype, elements)), shape, dims)
     begins = tuple(index if d == source else 0 for d in range(len(operand.shape)))
-    element = rewriter.slice(operand, begins, tuple(b + 1 for b in begins))
-    return rewriter.spread(rewriter.reshape(element, ()), shape)
+    ends = tuple(index + 1 if d == source else n for d, n in enumerate(operand.shape))
+    return rewriter.broadcast(rewriter.reshape(rewriter.slice(operand, begins, ends), part), shape, dims)
 
 
 RULES: dict[str, Rule] = {"reduce": _reduce}
