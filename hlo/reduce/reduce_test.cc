@@ -62,7 +62,7 @@ TEST(EveryShapeAndDimensions) {
     supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF16), 1));
     // The sums of some have more bits than an f16.
     supersteps.insert(CheckReduce(c, BinaryBody(ScalarOp::kAdd, DType::kF16), 500, true));
-    supersteps.insert(CheckReduce(c, LargestAndPlace(DType::kF32), 1000));
+    supersteps.insert(CheckReduce(c, BestAndPlace(true, DType::kF32), 1000));
   }
   for (const std::size_t count : {1, 2, 3}) CHECK_EQ(supersteps.count(count), 1u);
 }
@@ -70,7 +70,7 @@ TEST(EveryShapeAndDimensions) {
 TEST(OperationsOfFloats) {
   for (const DType type : kFloats) {
     CheckReduce(kOfPartials, BinaryBody(ScalarOp::kAdd, type), 1);
-    CheckReduce(kOfPartials, LargestAndPlace(type), 60);
+    CheckReduce(kOfPartials, BestAndPlace(true, type), 60);
     CheckReduce(kOfPartials, BinaryBody(ScalarOp::kMultiply, type), 1, true);
   }
   CheckReduce(kOfPartials, BinaryBody(ScalarOp::kMultiply, DType::kF32), 1);

@@ -31,15 +31,20 @@ inline Expression BinaryBody(ScalarOp op, DType type, DType result = DType::kCou
   return e;
 }
 
-// The body of JAX's argmax: the larger of two values and its place, the smaller place of equal values.
-inline Expression LargestAndPlace(DType type) {
-  constexpr DType p = DType::kPred, s = DType::kS32;
+// The body of JAX's argmax and argmin: the better of two values and its place, the smaller place of equal
+// values.
+inline Expression BestAndPlace(bool largest, DType type) {
+  const DType p = DType::kPred, s = DType::kS32;
   Expression e;
   e.inputs = {type, s, type, s};
-  e.code = {Op(ScalarOp::kGt, type, p, 0, 2),     Op(ScalarOp::kNe, type, p, 0, 0),
-            Op(ScalarOp::kOr, p, p, 4, 5),        Op(ScalarOp::kEq, type, p, 0, 2),
-            Op(ScalarOp::kLt, s, p, 1, 3),        Op(ScalarOp::kAnd, p, p, 7, 8),
-            Op(ScalarOp::kOr, p, p, 6, 9),        Op(ScalarOp::kSelect, type, type, 6, 0, 2),
+  e.code = {Op(largest ? ScalarOp::kGt : ScalarOp::kLt, type, p, 0, 2),
+            Op(ScalarOp::kNe, type, p, 0, 0),
+            Op(ScalarOp::kOr, p, p, 4, 5),
+            Op(ScalarOp::kEq, type, p, 0, 2),
+            Op(ScalarOp::kLt, s, p, 1, 3),
+            Op(ScalarOp::kAnd, p, p, 7, 8),
+            Op(ScalarOp::kOr, p, p, 6, 9),
+            Op(ScalarOp::kSelect, type, type, 6, 0, 2),
             Op(ScalarOp::kSelect, s, s, 10, 1, 3)};
   e.outputs = {11, 12};
   return e;

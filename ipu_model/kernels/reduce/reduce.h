@@ -31,7 +31,7 @@ class ReduceKernel {
   // Binds Run with inits, for few elements and operations with specialised inner loops; returns null
   // otherwise. `in` holds the values, then the inits.
   std::unique_ptr<BoundKernel> Bind(const HostTensor* in, std::uint32_t dimensions,
-                                    const HostTensor& out) const;
+                                    const HostTensor* out) const;
   // Like Run, for `partials` that were computed by Run without inits.
   void RunOnPartials(HostContext& context, const HostTensor* partials, const HostTensor* inits,
                      std::uint32_t dimensions, const HostTensor* out) const;
@@ -57,6 +57,10 @@ class ReduceKernel {
   // Converts dense accumulators, one element per result, into the results.
   void Finish(HostContext& context, void* const* totals, const HostTensor* inits,
               const HostTensor* out) const;
+  std::unique_ptr<BoundKernel> BindSingle(const HostTensor* in, std::uint32_t dimensions,
+                                          const HostTensor& out) const;
+  std::unique_ptr<BoundKernel> BindArgument(const HostTensor* in, std::uint32_t dimensions,
+                                            const HostTensor* out) const;
   void RunBlocks(HostContext& context, const HostTensor* values, std::uint32_t dimensions,
                  void* const* totals) const;
   void RunGeneral(HostContext& context, const HostTensor* values, const HostTensor* inits,

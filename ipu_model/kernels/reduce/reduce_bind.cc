@@ -89,14 +89,78 @@ bool AddColumns(const ReducePlan& plan, const ReduceFunctions& functions, DType 
 }  // namespace
 
 std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint32_t dimensions,
-                                                const HostTensor& out) const {
+                                                const HostTensor* out) const {
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    const bool as_stored =
+        HeldType(i) == types_[i] && BitWidth(types_[i]) >= 8 && LoadFunction(types_[i]) == nullptr;
+    if (!as_stored || out[i].type != types_[i]) return nullptr;
+  }
+  if (kind_ == Kind::kSingle) return BindSingle(in, dimensions, out[0]);
+  return kind_ == Kind::kArgument ? BindArgument(in, dimensions, out) : nullptr;
+}
+
+std::unique_ptr<BoundKernel> ReduceKernel::BindArgument(const HostTensor* in, std::uint32_t dimensions,
+                                                        const HostTensor* out) const {
+  HostTensor values[2] = {in[0], in[1]};
+  const std::int64_t elements = values[0].num_elements();
+  if (elements == 0 || elements > kMostElements || RepeatedResults(in, 2, dimensions, values) != 0)
+    return nullptr;
+  const ReduceSpace kept(values, 2, ~dimensions & ((1u << values[0].rank) - 1), false);
+  const ReduceSpace reduced(values, 2, dimensions, false);
+  const std::int64_t results = kept.count;
+  auto list = std::make_unique<CallList>();
+  // Best values and indices, in their order; those of rows before the init values are among them.
+  CallList::Place total[2], row[2];
+  std::int64_t size[2];
+  HostTensor dense[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    size[i] = static_cast<std::int64_t>(SizeOf(types_[i]));
+    const auto bytes = static_cast<std::size_t>(results * size[i]);
+    total[i] = IsDense(out[i]) ? CallList::Output(i) : list->NewScratch(bytes);
+    row[i] = list->NewScratch(bytes);
+    dense[i] = out[i];
+    dense[i].data = nullptr;
+    SetDenseStrides(&dense[i]);
+    const HostTensor init = BroadcastScalar(in[2 + i], out[i]);
+    if (!AddCopy(list.get(), init, CallList::Input(2 + i), dense[i], total[i])) return nullptr;
+  }
+  const auto at = [&](std::size_t i, std::int64_t result, std::int64_t index) {
+    return CallList::Input(i, (kept.Offset(i, result) + reduced.Offset(i, index)) * size[i]);
+  };
+  const auto moved = [](CallList::Place place, std::int64_t bytes) {
+    place.offset += bytes;
+    return place;
+  };
+  if (kept.rank <= 1 && reduced.count <= kMostColumns && reduced.count <= results) {
+    const ArgumentStrides along{kept.rank == 0 ? 0 : kept.stride[0][0],
+                                kept.rank == 0 ? 0 : kept.stride[1][0]};
+    const CallList::Place strides = list->Keep(along);
+    for (std::int64_t i = 0; i < reduced.count; ++i)
+      list->Add(argument_.lanes_call, total[0], {at(0, 0, i), at(1, 0, i), total[1], strides}, results);
+  } else if (reduced.rank == 1 && reduced.stride[0][0] == 1 && results <= kMostCalls) {
+    const CallList::Place strides = list->Keep(ArgumentStrides{1, reduced.stride[1][0]});
+    for (std::int64_t r = 0; r < results; ++r) {
+      list->Add(argument_.row_call, moved(row[0], r * size[0]),
+                {at(0, r, 0), at(1, r, 0), moved(row[1], r * size[1]), strides}, reduced.count);
+    }
+    const CallList::Place side_by_side = list->Keep(ArgumentStrides{1, 1});
+    list->Add(argument_.lanes_call, total[0], {row[0], row[1], total[1], side_by_side}, results);
+  } else {
+    return nullptr;
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!IsDense(out[i]) && !AddCopy(list.get(), dense[i], total[i], out[i], CallList::Output(i)))
+      return nullptr;
+  }
+  return list;
+}
+
+std::unique_ptr<BoundKernel> ReduceKernel::BindSingle(const HostTensor* in, std::uint32_t dimensions,
+                                                      const HostTensor& out) const {
   HostTensor values = in[0];
   const std::uint32_t repeated = RepeatedResults(in, 1, dimensions, &values);
   const std::int64_t elements = values.num_elements();
-  if (kind_ != Kind::kSingle || elements == 0 || elements > kMostElements) return nullptr;
-  const bool as_stored =
-      HeldType(0) == types_[0] && BitWidth(types_[0]) >= 8 && LoadFunction(types_[0]) == nullptr;
-  if (!as_stored) return nullptr;
+  if (elements == 0 || elements > kMostElements) return nullptr;
   const ReducePlan plan = MakeReducePlan(&values, 1, dimensions, true);
   const std::int64_t results = plan.kept.count;
   const auto size = static_cast<std::int64_t>(SizeOf(types_[0]));

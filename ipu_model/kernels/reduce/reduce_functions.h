@@ -49,6 +49,12 @@ struct ArgumentFunctions {
   std::int64_t (*short_rows)(const void* values, std::int64_t row_stride, const void* indices,
                              std::int64_t index_stride, std::int64_t rows, std::int64_t n, void* best_values,
                              void* best_indices) = nullptr;
+  // row and lanes as block functions: the result is best_value; the operands are the values, the indices,
+  // best_index, which is written, and an ArgumentStrides.
+  MicroFunction row_call = nullptr, lanes_call = nullptr;
+};
+struct ArgumentStrides {
+  std::int64_t values, indices;
 };
 
 namespace avx2 {

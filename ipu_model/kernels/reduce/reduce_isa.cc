@@ -341,10 +341,31 @@ void ArgumentRow(const void* values, const void* indices, std::int64_t index_str
   *static_cast<I*>(best_index) = x[at * index_stride];
 }
 
+template <typename T, typename I, bool kLargest>
+void ArgumentRowCall(const MicroArguments& m) {
+  const auto& strides = *static_cast<const ArgumentStrides*>(m.operand[3]);
+  ArgumentRow<T, I, kLargest>(m.operand[0], m.operand[1], strides.indices, m.n, m.result,
+                              const_cast<void*>(m.operand[2]));
+}
+template <typename T, typename I, bool kLargest>
+void ArgumentLanesCall(const MicroArguments& m) {
+  const auto& strides = *static_cast<const ArgumentStrides*>(m.operand[3]);
+  ArgumentLanes<T, I, kLargest>(m.result, const_cast<void*>(m.operand[2]), m.operand[0], strides.values,
+                                m.operand[1], strides.indices, m.n);
+}
+
+template <typename T, typename I, bool kLargest>
+ArgumentFunctions ArgumentsOf() {
+  ArgumentFunctions functions;
+  functions.row = ArgumentRow<T, I, kLargest>;
+  functions.lanes = ArgumentLanes<T, I, kLargest>;
+  functions.row_call = ArgumentRowCall<T, I, kLargest>;
+  functions.lanes_call = ArgumentLanesCall<T, I, kLargest>;
+  return functions;
+}
 template <typename T, typename I>
 ArgumentFunctions Arguments(bool largest) {
-  return largest ? ArgumentFunctions{ArgumentRow<T, I, true>, ArgumentLanes<T, I, true>}
-                 : ArgumentFunctions{ArgumentRow<T, I, false>, ArgumentLanes<T, I, false>};
+  return largest ? ArgumentsOf<T, I, true>() : ArgumentsOf<T, I, false>();
 }
 // JAX's indices are s32 or s64.
 template <typename T>

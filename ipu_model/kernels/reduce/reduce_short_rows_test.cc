@@ -187,7 +187,7 @@ TEST(BoundReductions) {
         const int bound = CheckBound(
             {in, init}, {out}, [&] { kernel.Run(context, &in, &init, c.dimensions, &out); },
             [&](const auto& bound_in, const auto& bound_out) {
-              return kernel.Bind(bound_in.data(), c.dimensions, bound_out[0]);
+              return kernel.Bind(bound_in.data(), c.dimensions, bound_out.data());
             });
         if (c.bound) CHECK_EQ(bound, 2);
       }

@@ -19,23 +19,6 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-Expression Argument(bool largest, DType type) {
-  const DType p = DType::kPred, s = DType::kS32;
-  Expression e;
-  e.inputs = {type, s, type, s};
-  e.code = {Op(largest ? ScalarOp::kGt : ScalarOp::kLt, type, p, 0, 2),
-            Op(ScalarOp::kNe, type, p, 0, 0),
-            Op(ScalarOp::kOr, p, p, 4, 5),
-            Op(ScalarOp::kEq, type, p, 0, 2),
-            Op(ScalarOp::kLt, s, p, 1, 3),
-            Op(ScalarOp::kAnd, p, p, 7, 8),
-            Op(ScalarOp::kOr, p, p, 6, 9),
-            Op(ScalarOp::kSelect, type, type, 6, 0, 2),
-            Op(ScalarOp::kSelect, s, s, 10, 1, 3)};
-  e.outputs = {11, 12};
-  return e;
-}
-
 HostTensor Tensor(void* data, DType type, const std::vector<std::int64_t>& shape,
                   std::vector<int> order = {}) {
   HostTensor t;
@@ -362,7 +345,7 @@ void CheckArgument(bool largest, const std::vector<std::int64_t>& shape, const s
   const HostTensor out[2] = {Tensor(got_value.data(), DType::kF32, kept),
                              Tensor(got_index.data(), DType::kS32, kept)};
   Context context;
-  ReduceKernel(Argument(largest, DType::kF32)).Run(context.host, in, inits, mask, out);
+  ReduceKernel(BestAndPlace(largest, DType::kF32)).Run(context.host, in, inits, mask, out);
   CHECK(got_index == best_index);
   bool same = true;
   for (std::size_t i = 0; i < results; ++i)
@@ -434,7 +417,7 @@ TEST(BroadcastValues) {
   for (std::size_t i = 0; i < count; ++i) places[i] = static_cast<std::int32_t>(i % 6);
   // A sum, an argmax, and a body that is neither.
   const ReduceKernel kernels[] = {ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)),
-                                  ReduceKernel(Argument(true, DType::kF32)),
+                                  ReduceKernel(BestAndPlace(true, DType::kF32)),
                                   ReduceKernel(BinaryBody(ScalarOp::kSubtract, DType::kF32))};
   for (std::uint32_t broadcast = 1; broadcast < 16; ++broadcast) {
     HostTensor in[] = {Tensor(values.data(), DType::kF32, shape), Tensor(places.data(), DType::kS32, shape)};

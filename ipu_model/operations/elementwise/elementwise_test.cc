@@ -277,7 +277,7 @@ TEST(ArgMaxFindsTheFirst) {
   Sequence prog;
   hlo::iota(graph, indices, 1, prog, "iota");
   const auto out = hlo::reduce(graph, {values, indices}, {value_init, index_init}, {1},
-                               LargestAndPlace(DType::kF32), prog, "argmax");
+                               BestAndPlace(true, DType::kF32), prog, "argmax");
   auto x = RandomFloats(1200, 7);
   x[0 * 200 + 150] = x[0 * 200 + 20] = 50;                                    // a tie
   x[1 * 200 + 199] = std::numeric_limits<float>::quiet_NaN();                 // NaN wins over all values

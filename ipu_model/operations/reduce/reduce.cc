@@ -93,7 +93,7 @@ class ReduceOperation : public CombiningOperation, public Expandable {
   }
   std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
                                     const std::vector<HostTensor>& out) const override {
-    return kernel_->Bind(in.data(), mask_, out[0]);
+    return kernel_->Bind(in.data(), mask_, out.data());
   }
 
   double flops() const override {
