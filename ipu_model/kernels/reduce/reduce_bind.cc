@@ -41,9 +41,19 @@ bool AddLanes(const ReducePlan& plan, const ReduceFunctions& functions, std::int
   if (plan.chunks != 1 || plan.items * plan.units > kMostCalls || plan.lane != plan.kept.rank - 1 ||
       plan.kept.stride[0][plan.lane] != 1)
     return false;
+  const bool in_one = plan.reduced.rank == 1 && plan.units > 1;
+  const CallList::Place stride = in_one ? list->Keep(plan.reduced.stride[0][0]) : CallList::Place{};
   for (std::int64_t item = 0; item < plan.items; ++item) {
     CallList::Place result = total;
     result.offset += item * plan.lanes * size;
+    if (in_one) {
+      const std::int64_t offset = plan.kept.Offset(0, item * plan.lanes);
+      list->AddMove(result, CallList::Input(0, offset * size), plan.lanes * size);
+      list->Add(functions.columns_call, result,
+                {CallList::Input(0, (offset + plan.reduced.stride[0][0]) * size), stride}, plan.lanes,
+                static_cast<std::uint32_t>(plan.units - 1));
+      continue;
+    }
     for (std::int64_t unit = 0; unit < plan.units; ++unit) {
       const std::int64_t offset = plan.kept.Offset(0, item * plan.lanes) + plan.reduced.Offset(0, unit);
       const CallList::Place values = CallList::Input(0, offset * size);
@@ -134,9 +144,15 @@ std::unique_ptr<BoundKernel> ReduceKernel::BindArgument(const HostTensor* in, st
   if (kept.rank <= 1 && reduced.count <= kMostColumns && reduced.count <= results) {
     const ArgumentStrides along{kept.rank == 0 ? 0 : kept.stride[0][0],
                                 kept.rank == 0 ? 0 : kept.stride[1][0]};
-    const CallList::Place strides = list->Keep(along);
-    for (std::int64_t i = 0; i < reduced.count; ++i)
-      list->Add(argument_.lanes_call, total[0], {at(0, 0, i), at(1, 0, i), total[1], strides}, results);
+    if (along.values == 1 && along.indices == 0 && reduced.rank == 1 && argument_.columns_call != nullptr) {
+      const CallList::Place strides = list->Keep(ArgumentStrides{reduced.stride[0][0], reduced.stride[1][0]});
+      list->Add(argument_.columns_call, total[0], {at(0, 0, 0), at(1, 0, 0), total[1], strides}, results,
+                static_cast<std::uint32_t>(reduced.count));
+    } else {
+      const CallList::Place strides = list->Keep(along);
+      for (std::int64_t i = 0; i < reduced.count; ++i)
+        list->Add(argument_.lanes_call, total[0], {at(0, 0, i), at(1, 0, i), total[1], strides}, results);
+    }
   } else if (reduced.rank == 1 && reduced.stride[0][0] == 1 && results <= kMostCalls) {
     const CallList::Place strides = list->Keep(ArgumentStrides{1, reduced.stride[1][0]});
     for (std::int64_t r = 0; r < results; ++r) {
@@ -161,7 +177,9 @@ std::unique_ptr<BoundKernel> ReduceKernel::BindSingle(const HostTensor* in, std:
   const std::uint32_t repeated = RepeatedResults(in, 1, dimensions, &values);
   const std::int64_t elements = values.num_elements();
   if (elements == 0 || elements > kMostElements) return nullptr;
-  const ReducePlan plan = MakeReducePlan(&values, 1, dimensions, true);
+  // Where the order does not matter, rows are not folded as Run does.
+  const bool rounds = IsFloat(types_[0]) && (op_ == ReduceOp::kAdd || op_ == ReduceOp::kMultiply);
+  const ReducePlan plan = MakeReducePlan(&values, 1, dimensions, rounds);
   const std::int64_t results = plan.kept.count;
   const auto size = static_cast<std::int64_t>(SizeOf(types_[0]));
   auto list = std::make_unique<CallList>();
@@ -170,7 +188,6 @@ std::unique_ptr<BoundKernel> ReduceKernel::BindSingle(const HostTensor* in, std:
       in_place ? CallList::Output(0) : list->NewScratch(static_cast<std::size_t>(results * size));
   if (plan.folded || plan.segments != 1) return nullptr;
   // Columns are combined in the order of Run for lanes, but not for rows: there it must not matter.
-  const bool rounds = IsFloat(types_[0]) && (op_ == ReduceOp::kAdd || op_ == ReduceOp::kMultiply);
   const bool columns = !plan.rows || !rounds;
   if (plan.short_rows(SizeOf(types_[0]))) {
     AddShortRows(plan, single_, total, list.get());

@@ -17,25 +17,29 @@ struct Case {
   std::vector<std::int64_t> shape, strides;
   std::uint32_t dimensions;
   bool bound;
-  std::int64_t apart = 1;  // of the results
+  std::int64_t apart = 1;                     // of the results
+  std::vector<std::int64_t> of_indices = {};  // their strides, where they differ
 };
 
 const Case kCases[] = {
-    {{8, 8}, {8, 1}, 1, true},          // columns
-    {{8, 8}, {8, 1}, 2, true},          // as many rows as columns
-    {{8, 8}, {8, 1}, 1, true, 3},       // results that are not dense
-    {{8, 8}, {1, 8}, 1, true},          // a transposed matrix
-    {{3, 40}, {40, 1}, 2, true},        // rows
-    {{3, 40}, {40, 1}, 2, true, 2},     // rows, results that are not dense
-    {{1000, 4}, {4, 1}, 2, true},       // many short rows
-    {{1000, 4}, {0, 1}, 2, false},      // one row many times
-    {{50}, {1}, 1, true},               // one result
-    {{5, 1}, {1, 1}, 2, true},          // nothing to choose
-    {{4, 3, 5}, {15, 5, 1}, 4, true},   // rows that are merged
-    {{4, 3, 5}, {15, 5, 1}, 2, false},  // columns in blocks
-    {{4, 3, 5}, {15, 5, 1}, 6, true},   // two dimensions at once
-    {{300, 200}, {200, 1}, 2, false},   // too many
-    {{0, 4}, {4, 1}, 1, false},         // nothing
+    {{8, 8}, {8, 1}, 1, true},               // columns
+    {{8, 8}, {8, 1}, 2, true},               // as many rows as columns
+    {{8, 8}, {8, 1}, 1, true, 3},            // results that are not dense
+    {{8, 8}, {1, 8}, 1, true},               // a transposed matrix
+    {{3, 40}, {40, 1}, 2, true},             // rows
+    {{3, 40}, {40, 1}, 2, true, 2},          // rows, results that are not dense
+    {{1000, 4}, {4, 1}, 2, true},            // many short rows
+    {{1000, 4}, {0, 1}, 2, false},           // one row many times
+    {{50}, {1}, 1, true},                    // one result
+    {{5, 1}, {1, 1}, 2, true},               // nothing to choose
+    {{4, 3, 5}, {15, 5, 1}, 4, true},        // rows that are merged
+    {{4, 3, 5}, {15, 5, 1}, 2, false},       // columns in blocks
+    {{4, 3, 5}, {15, 5, 1}, 6, true},        // two dimensions at once
+    {{8, 9}, {9, 1}, 1, true, 1, {1, 0}},    // columns, with an index for each row
+    {{5, 37}, {40, 1}, 1, true, 1, {2, 0}},  //
+    {{3, 40}, {40, 1}, 2, true, 1, {0, 1}},  // rows, with the same indices
+    {{300, 200}, {200, 1}, 2, false},        // too many
+    {{0, 4}, {4, 1}, 1, false},              // nothing
 };
 
 TEST(PlacesOfTheBest) {
@@ -49,7 +53,8 @@ TEST(PlacesOfTheBest) {
         for (int d = 0; d < value.rank; ++d) {
           const auto at = static_cast<std::size_t>(d);
           value.shape[d] = index.shape[d] = c.shape[at];
-          value.strides[d] = index.strides[d] = c.strides[at];
+          value.strides[d] = c.strides[at];
+          index.strides[d] = (c.of_indices.empty() ? c.strides : c.of_indices)[at];
           size += std::max<std::int64_t>(c.shape[at] - 1, 0) * c.strides[at];
         }
         std::vector<float> values(static_cast<std::size_t>(size));

@@ -27,9 +27,10 @@ struct ReduceFunctions {
   // at the end are left. Null for operations whose rows are combined one by one.
   std::int64_t (*rows)(void* total, const void* p, std::int64_t row_stride, std::int64_t rows,
                        std::int64_t n) = nullptr;
-  // row, lanes and short_rows as block functions: the result is total, operand 0 is p, and `immediate` is the
-  // stride of the lanes. Short rows have their elements in `immediate`, and operand 1 is the row's stride.
-  MicroFunction row_call = nullptr, lanes_call = nullptr, short_rows_call = nullptr;
+  // row, lanes, columns and short_rows as block functions: the result is total, operand 0 is p, and
+  // `immediate` is the stride of the lanes, the rows of columns, or the elements of short rows. Operand 1 of
+  // columns and of short rows is the row's stride.
+  MicroFunction row_call = nullptr, lanes_call = nullptr, columns_call = nullptr, short_rows_call = nullptr;
 };
 
 // Rows of fewer elements of `size` bytes are combined in order.
@@ -49,9 +50,14 @@ struct ArgumentFunctions {
   std::int64_t (*short_rows)(const void* values, std::int64_t row_stride, const void* indices,
                              std::int64_t index_stride, std::int64_t rows, std::int64_t n, void* best_values,
                              void* best_indices) = nullptr;
-  // row and lanes as block functions: the result is best_value; the operands are the values, the indices,
-  // best_index, which is written, and an ArgumentStrides.
-  MicroFunction row_call = nullptr, lanes_call = nullptr;
+  // Combines the bests of n columns with `rows` rows, each with one index, in their order. Null for other
+  // types than 32 bits.
+  void (*columns)(void* best_values, void* best_indices, const void* values, std::int64_t row_stride,
+                  const void* indices, std::int64_t index_stride, std::int64_t rows,
+                  std::int64_t n) = nullptr;
+  // row, lanes and columns as block functions: the result is best_value; the operands are the values, the
+  // indices, best_index, which is written, and an ArgumentStrides. `immediate` is the number of rows.
+  MicroFunction row_call = nullptr, lanes_call = nullptr, columns_call = nullptr;
 };
 struct ArgumentStrides {
   std::int64_t values, indices;

@@ -221,6 +221,11 @@ void LanesCall(const MicroArguments& m) {
 }
 
 template <typename F, typename T>
+void ColumnsCall(const MicroArguments& m) {
+  Columns<F, T>(m.result, m.operand[0], *static_cast<const std::int64_t*>(m.operand[1]), m.immediate, m.n);
+}
+
+template <typename F, typename T>
 ReduceFunctions Both() {
   ReduceFunctions functions;
   functions.row = Row<F, T>;
@@ -228,6 +233,7 @@ ReduceFunctions Both() {
   functions.columns = Columns<F, T>;
   functions.row_call = RowCall<Row<F, T>>;
   functions.lanes_call = LanesCall<F, T>;
+  functions.columns_call = ColumnsCall<F, T>;
   return functions;
 }
 template <typename T, bool kLargest>

@@ -147,6 +147,8 @@ TEST(BoundReductions) {
       {{6, 70, 3}, {3, 20, 1}, 5, false},  //
       {{66, 5, 3}, {20, 4, 1}, 4, true},   // short rows at two strides
       {{3, 33}, {1, 3}, 1, true},          // short rows of a transpose
+      {{16, 16}, {16, 1}, 1, false},       // columns, which float sums fold
+      {{3, 100}, {128, 1}, 1, true},       // long columns
       {{0, 3}, {3, 1}, 2, false},          // nothing
   };
   std::mt19937 random(5);
