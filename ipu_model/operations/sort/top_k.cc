@@ -15,6 +15,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "operations/arithmetic.h"
 #include "operations/data_views.h"
@@ -123,8 +124,7 @@ HostTensor SplitLast(const HostTensor& t, std::int64_t extent) {
   HostTensor flat = t;  // [..., parts, k] as [..., parts * k]
   flat.rank = t.rank - 1;
   flat.shape[flat.rank - 1] = extent;
-  flat.strides[flat.rank - 1] = 1;
-  for (int d = flat.rank - 2; d >= 0; --d) flat.strides[d] = flat.strides[d + 1] * flat.shape[d + 1];
+  SetDenseStrides(&flat);
   return flat;
 }
 
