@@ -5,6 +5,7 @@
 
 #include "codelets.h"
 #include "hlo/Cost.hpp"
+#include "hlo/Plan.hpp"
 #include "parts.h"
 #include "storage.h"
 
@@ -73,11 +74,10 @@ void expandIota(Graph& graph, const Tensor& tensor, std::size_t dimension, popla
     const VertexRef vertex =
         addVertex(graph, computeSet, vertexClass, part, iotaCycles(graph.getTarget(), type, part.elements()));
     graph.connect(vertex["out"], part.of(out));
-    std::size_t inner = 1;
-    for (std::size_t d = dimension + 1; d < part.begin.size(); ++d) inner *= part.end[d] - part.begin[d];
-    graph.setInitialValue(vertex["first"], part.begin[dimension]);
-    graph.setInitialValue(vertex["count"], part.end[dimension] - part.begin[dimension]);
-    graph.setInitialValue(vertex["inner"], inner);
+    const Region box{part.begin, part.end};
+    graph.setInitialValue(vertex["first"], box.begin[dimension]);
+    graph.setInitialValue(vertex["count"], box.extent(dimension));
+    graph.setInitialValue(vertex["inner"], box.stride(dimension));
     graph.setInitialValue(vertex["encoding"], encoding);
     graph.setInitialValue(vertex["bits"], type == DType::kS2 || type == DType::kU2 ? 2 : 4);
   }

@@ -155,10 +155,8 @@ void expandReduceWindow(Graph& graph, const std::vector<Tensor>& values, const s
   const Texts texts(combiner, held);
   const auto setLines = [&](Graph& g, const VertexRef& ref, const Region& lines) {
     const auto along = static_cast<std::size_t>(running.dimension);
-    std::size_t inner = 1;
-    for (std::size_t d = along + 1; d < lines.begin.size(); ++d) inner *= lines.extent(d);
     g.setInitialValue(ref["length"], static_cast<unsigned>(lines.extent(along)));
-    g.setInitialValue(ref["inner"], static_cast<unsigned>(inner));
+    g.setInitialValue(ref["inner"], static_cast<unsigned>(lines.stride(along)));
     g.setInitialValue(ref["backwards"], running.backwards);
   };
   const auto codeletOf = [&](const PlannedGroup& group) {

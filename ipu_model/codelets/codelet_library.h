@@ -1,4 +1,4 @@
-// Compiled codelets: source, and the vertex classes in it.
+// Compiled and loaded codelets: the vertex classes of a source.
 #ifndef IPU_MODEL_CODELETS_CODELET_LIBRARY_H_
 #define IPU_MODEL_CODELETS_CODELET_LIBRARY_H_
 
@@ -8,27 +8,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "codelets/codelet_compilation.h"
 #include "codelets/compiled_loops.h"
 #include "ipu_model/CodeletTable.hpp"
 
 namespace ipu_model {
-
-// One file of codelets with all that it includes, except headers of the system and of Poplar. Enough to
-// compile it on another machine.
-struct CodeletSource {
-  std::string name;                // for messages
-  std::vector<std::string> flags;  // of the compiler; folders are absolute
-  // Absolute path and text; the first is the file itself.
-  std::vector<std::pair<std::string, std::string>> files;
-};
-
-// Reads a file and what it includes. Throws poplar::poplar_error if it cannot be read,
-// poplar::graph_program_compilation_error if it includes what there is not.
-CodeletSource ReadCodeletFile(const std::string& path, const std::string& flags);
-CodeletSource ReadCodeletText(const std::string& text, const std::string& flags);
 
 // Lives until the process ends: its code is never unloaded.
 class CodeletLibrary {

@@ -10,224 +10,18 @@
 #include <unordered_map>
 
 #include "hlo/ScalarOps.hpp"
-#include "ipu_model/Model.hpp"
+#include "poplibs/scalar_program.h"
 
 namespace jax_ipu::poplibs {
 namespace {
 
 namespace pe = popops::expr;
-using hlo::Instruction;
-using hlo::ScalarOp;
-using ipu_model::DType;
 using pe::Any;
-using pe::BinaryOpType;
-using pe::UnaryOpType;
 
 // A value that is read more than once, and takes as many operations, gets a tensor.
 constexpr std::size_t kWorthATensor = 4;
 // Expressions are trees, and each of their operations a line of a codelet.
 constexpr std::size_t kLargestTree = 200;
-
-bool IsReal(DType type) { return type == DType::kF32 || type == DType::kF16; }
-bool IsWhole(DType type) { return type == DType::kS32 || type == DType::kU32; }
-bool IsKnown(DType type) { return IsReal(type) || IsWhole(type) || type == DType::kPred; }
-
-std::optional<UnaryOpType> Unary(ScalarOp op) {
-  static const std::unordered_map<ScalarOp, UnaryOpType> table = {
-      {ScalarOp::kAbs, UnaryOpType::ABSOLUTE},
-      {ScalarOp::kNegate, UnaryOpType::NEGATE},
-      {ScalarOp::kPopcnt, UnaryOpType::POPCOUNT},
-      {ScalarOp::kClz, UnaryOpType::COUNT_LEADING_ZEROS},
-      {ScalarOp::kCeil, UnaryOpType::CEIL},
-      {ScalarOp::kFloor, UnaryOpType::FLOOR},
-      {ScalarOp::kRoundNearestAfz, UnaryOpType::ROUND},
-      {ScalarOp::kRoundNearestEven, UnaryOpType::NEARBY_INT},
-      {ScalarOp::kTrunc, UnaryOpType::TRUNC},
-      {ScalarOp::kCbrt, UnaryOpType::CBRT},
-      {ScalarOp::kCos, UnaryOpType::COS},
-      {ScalarOp::kSin, UnaryOpType::SIN},
-      {ScalarOp::kTan, UnaryOpType::TAN},
-      {ScalarOp::kTanh, UnaryOpType::TANH},
-      {ScalarOp::kExp, UnaryOpType::EXPONENT},
-      {ScalarOp::kExpm1, UnaryOpType::EXPONENT_MINUS_ONE},
-      {ScalarOp::kLog, UnaryOpType::LOGARITHM},
-      {ScalarOp::kLog1p, UnaryOpType::LOGARITHM_ONE_PLUS},
-      {ScalarOp::kLogistic, UnaryOpType::SIGMOID},
-      {ScalarOp::kSqrt, UnaryOpType::SQRT},
-      {ScalarOp::kRsqrt, UnaryOpType::RSQRT},
-      {ScalarOp::kErf, UnaryOpType::ERF},
-      {ScalarOp::kSquare, UnaryOpType::SQUARE},
-      {ScalarOp::kInverse, UnaryOpType::INVERSE},
-      {ScalarOp::kIsFinite, UnaryOpType::IS_FINITE},
-  };
-  const auto found = table.find(op);
-  return found == table.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<BinaryOpType> Binary(ScalarOp op) {
-  static const std::unordered_map<ScalarOp, BinaryOpType> table = {
-      {ScalarOp::kAdd, BinaryOpType::ADD},
-      {ScalarOp::kSubtract, BinaryOpType::SUBTRACT},
-      {ScalarOp::kMultiply, BinaryOpType::MULTIPLY},
-      {ScalarOp::kDivide, BinaryOpType::DIVIDE},
-      {ScalarOp::kRemainder, BinaryOpType::REMAINDER},
-      {ScalarOp::kPower, BinaryOpType::POWER},
-      {ScalarOp::kAtan2, BinaryOpType::ATAN2},
-      {ScalarOp::kMaximum, BinaryOpType::MAXIMUM},
-      {ScalarOp::kMinimum, BinaryOpType::MINIMUM},
-      {ScalarOp::kAnd, BinaryOpType::BITWISE_AND},
-      {ScalarOp::kOr, BinaryOpType::BITWISE_OR},
-      {ScalarOp::kXor, BinaryOpType::BITWISE_XOR},
-      {ScalarOp::kShiftLeft, BinaryOpType::SHIFT_LEFT},
-      {ScalarOp::kShiftRightLogical, BinaryOpType::SHIFT_RIGHT},
-      {ScalarOp::kShiftRightArithmetic, BinaryOpType::SHIFT_RIGHT_SIGN_EXTEND},
-      {ScalarOp::kEq, BinaryOpType::EQUAL},
-      {ScalarOp::kNe, BinaryOpType::NOT_EQUAL},
-      {ScalarOp::kLt, BinaryOpType::LESS_THAN},
-      {ScalarOp::kLe, BinaryOpType::LESS_THAN_EQUAL},
-      {ScalarOp::kGt, BinaryOpType::GREATER_THAN},
-      {ScalarOp::kGe, BinaryOpType::GREATER_THAN_EQUAL},
-  };
-  const auto found = table.find(op);
-  return found == table.end() ? std::nullopt : std::optional(found->second);
-}
-
-// Logical operations on predicates; PopLibs has no bitwise ones for them.
-std::optional<BinaryOpType> BinaryOfPredicates(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAnd:
-    case ScalarOp::kMultiply:
-    case ScalarOp::kMinimum:
-      return BinaryOpType::LOGICAL_AND;
-    case ScalarOp::kOr:
-    case ScalarOp::kAdd:
-    case ScalarOp::kMaximum:
-      return BinaryOpType::LOGICAL_OR;
-    case ScalarOp::kXor:
-    case ScalarOp::kNe:
-      return BinaryOpType::NOT_EQUAL;
-    case ScalarOp::kEq:
-      return BinaryOpType::EQUAL;
-    default:
-      return std::nullopt;
-  }
-}
-
-// false is less than true: one of both is turned, and then a logical operation is the order.
-struct OrderOfPredicates {
-  BinaryOpType operation;
-  std::size_t turned;
-};
-std::optional<OrderOfPredicates> OrderOf(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kLt:
-      return OrderOfPredicates{BinaryOpType::LOGICAL_AND, 0};
-    case ScalarOp::kLe:
-      return OrderOfPredicates{BinaryOpType::LOGICAL_OR, 0};
-    case ScalarOp::kGt:
-      return OrderOfPredicates{BinaryOpType::LOGICAL_AND, 1};
-    case ScalarOp::kGe:
-      return OrderOfPredicates{BinaryOpType::LOGICAL_OR, 1};
-    default:
-      return std::nullopt;
-  }
-}
-
-bool IsFloatOrder(const Instruction& i) {
-  return (i.op == ScalarOp::kMaximum || i.op == ScalarOp::kMinimum || i.op == ScalarOp::kClamp) &&
-         IsReal(i.operand_type);
-}
-
-bool ConvertsToInteger(const Instruction& i) {
-  return i.op == ScalarOp::kConvert && IsReal(i.operand_type) && IsWhole(i.result_type);
-}
-
-bool IsShift(ScalarOp op) {
-  return op == ScalarOp::kShiftLeft || op == ScalarOp::kShiftRightLogical ||
-         op == ScalarOp::kShiftRightArithmetic;
-}
-
-bool DividesIntegers(const Instruction& i) {
-  return (i.op == ScalarOp::kDivide || i.op == ScalarOp::kRemainder) && IsWhole(i.operand_type);
-}
-
-class Program {
- public:
-  explicit Program(const hlo::Expression& e) : e_(e) {}
-
-  const hlo::ScalarConstant* ConstantOf(unsigned reg) const {
-    const std::size_t first = e_.inputs.size();
-    return reg >= first && reg < first + e_.constants.size() ? &e_.constants[reg - first] : nullptr;
-  }
-  const Instruction* InstructionOf(unsigned reg) const {
-    const std::size_t first = e_.inputs.size() + e_.constants.size();
-    return reg >= first ? &e_.code[reg - first] : nullptr;
-  }
-
-  // Why PopLibs cannot compute an instruction with StableHLO's values, or "".
-  std::string WhyNot(const Instruction& i) const {
-    const std::string name = hlo::ScalarRow(i.op).name;
-    const DType type = i.operand_type;
-    if (i.op == ScalarOp::kConvert || i.op == ScalarOp::kSelect) return "";
-    if (i.op == ScalarOp::kClamp || i.op == ScalarOp::kSign)
-      return type == DType::kPred ? "popops has no " + name + " of predicates" : "";
-    if (i.op == ScalarOp::kNot) return "";
-    if (Unary(i.op)) return type == DType::kPred ? "popops has no " + name + " of predicates" : "";
-    if (type == DType::kPred)
-      return BinaryOfPredicates(i.op) || OrderOf(i.op) ? "" : "popops has no " + name + " of predicates";
-    if (!Binary(i.op)) return "popops has no " + name;
-    if (IsWhole(type)) {
-      if (i.op == ScalarOp::kPower) return "popops' power of integers takes no negative exponent";
-    }
-    return "";
-  }
-
-  std::string WhyNot() const {
-    for (const DType type : e_.inputs)
-      if (!IsKnown(type)) return std::string("PopLibs has no vertices for ") + ipu_model::NameOf(type);
-    for (const Instruction& i : e_.code) {
-      if (!IsKnown(i.operand_type) || !IsKnown(i.result_type))
-        return std::string("PopLibs has no vertices for ") +
-               ipu_model::NameOf(IsKnown(i.operand_type) ? i.result_type : i.operand_type);
-      if (std::string why = WhyNot(i); !why.empty()) return why;
-    }
-    for (const std::uint16_t out : e_.outputs) {
-      const Instruction* const i = InstructionOf(out);
-      if (i == nullptr) return "a result is an operand or a constant";
-      if (Operands(*i, [this](unsigned reg) { return ConstantOf(reg) != nullptr; }))
-        return "a result is an operation on constants";
-    }
-    return "";
-  }
-
-  // Whether a condition holds for all operands.
-  template <typename Condition>
-  static bool Operands(const Instruction& i, Condition condition) {
-    for (std::size_t n = 0; n < hlo::OperandsOf(i.op); ++n)
-      if (!condition(i.operand[n])) return false;
-    return true;
-  }
-
-  // How often the expression of an instruction has each of its operands.
-  static std::size_t TimesRead(const Instruction& i) {
-    if (DividesIntegers(i) || (IsShift(i.op) && IsWhole(i.operand_type))) return 4;
-    if (IsFloatOrder(i) || ConvertsToInteger(i)) return 4;
-    if (i.op == ScalarOp::kSign) return IsReal(i.operand_type) ? 4 : 1;
-    return 1;
-  }
-
-  // The bits of a 32-bit constant; nothing if the register is no constant.
-  std::optional<std::uint32_t> BitsOf(unsigned reg) const {
-    const hlo::ScalarConstant* const constant = ConstantOf(reg);
-    if (constant == nullptr) return std::nullopt;
-    std::uint32_t bits;
-    std::memcpy(&bits, constant->bytes, sizeof bits);
-    return bits;
-  }
-
- private:
-  const hlo::Expression& e_;
-};
 
 // Builds the calls of popops::map.
 class Mapper {
@@ -286,14 +80,15 @@ class Mapper {
     std::vector<std::size_t> reads(first + e_.code.size()), nodes(first + e_.code.size(), 1);
     own_tensor_.assign(first + e_.code.size(), false);
     for (const Instruction& i : e_.code)
-      for (std::size_t n = 0; n < hlo::OperandsOf(i.op); ++n) reads[i.operand[n]] += Program::TimesRead(i);
+      for (std::size_t n = 0; n < hlo::OperandsOf(i.op); ++n)
+        reads[i.operand[n]] += ScalarProgram::TimesRead(i);
     for (const std::uint16_t out : e_.outputs) ++reads[out];
     for (std::size_t reg = first; reg < reads.size(); ++reg) {
       const Instruction& i = e_.code[reg - first];
       const std::size_t operands = hlo::OperandsOf(i.op);
       const auto size = [&] {
         std::size_t sum = 1;
-        for (std::size_t n = 0; n < operands; ++n) sum += Program::TimesRead(i) * nodes[i.operand[n]];
+        for (std::size_t n = 0; n < operands; ++n) sum += ScalarProgram::TimesRead(i) * nodes[i.operand[n]];
         return sum;
       };
       while (size() > kLargestTree) {
@@ -521,7 +316,7 @@ class Mapper {
 
   poplar::Graph& graph_;
   const hlo::Expression& e_;
-  Program program_;
+  ScalarProgram program_;
   poplar::program::Sequence& sequence_;
   std::string name_;
   std::map<unsigned, poplar::Tensor> values_;
@@ -534,7 +329,7 @@ class Mapper {
 
 }  // namespace
 
-std::string WhyNot(const hlo::Expression& expression) { return Program(expression).WhyNot(); }
+std::string WhyNot(const hlo::Expression& expression) { return ScalarProgram(expression).WhyNot(); }
 
 std::vector<poplar::Tensor> Map(poplar::Graph& graph, const hlo::Expression& expression,
                                 const std::vector<poplar::Tensor>& tensors,

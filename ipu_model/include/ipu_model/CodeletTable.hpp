@@ -1,6 +1,7 @@
 // What a compiled file of codelets exports: its vertex classes with their fields. The generated part of the
-// file (core/codelet_compiler.cc) makes the table with the templates of CodeletFields.hpp; the model reads
-// it. Plain data, because both sides may come from different compilers. Poplar's equivalent: the .gp file.
+// file (codelets/codelet_compilation.cc) makes the table with the templates of CodeletFields.hpp; the model
+// reads it. Plain data, because both sides may come from different compilers. Poplar's equivalent: the .gp
+// file.
 #ifndef IPU_MODEL_CODELETTABLE_HPP
 #define IPU_MODEL_CODELETTABLE_HPP
 

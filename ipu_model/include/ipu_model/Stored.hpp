@@ -29,7 +29,7 @@ poplar::Executable DeserialiseContent(std::string_view content, bool compile_cod
 // What a program moves over the host link: its streams, by engine program.
 struct ProgramInterface {
   struct Stream {
-    std::string name, type;  // type: "f32", as NameOf in kernels/host/dtype.h
+    std::string name, type;  // type: "f32", as NameOf in ipu_model/Types.hpp
     std::uint64_t num_elements = 0, bytes = 0;
     bool host_to_device = false;
   };

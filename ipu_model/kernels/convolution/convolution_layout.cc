@@ -8,6 +8,7 @@
 
 #include "kernels/convolution/convolution_strip.h"
 #include "kernels/copy/convert_rows.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 
 namespace ipu_model {
@@ -178,12 +179,8 @@ void CopyConvert(ThreadPool& pool, const HostTensor& from, const HostTensor& to)
 HostTensor DenseTensor(HostContext& context, const HostTensor& like, DType type, const int* order) {
   HostTensor dense = like;
   dense.type = type;
-  std::int64_t step = 1;
-  for (int i = like.rank - 1; i >= 0; --i) {
-    dense.strides[order[i]] = step;
-    step *= like.shape[order[i]];
-  }
-  dense.data = context.scratch.Allocate(static_cast<std::size_t>(step) * SizeOf(type));
+  const auto elements = static_cast<std::size_t>(SetDenseStrides(&dense, order));
+  dense.data = context.scratch.Allocate(elements * SizeOf(type));
   return dense;
 }
 

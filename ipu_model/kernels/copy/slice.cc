@@ -73,7 +73,7 @@ struct Bytes16 {
 constexpr std::int64_t kShortLine = 16;
 // Elements that are picked out of a line at a time.
 constexpr std::int64_t kPicked = 1024;
-// Runs of a plane that are copied one after the other, so that what they write stays in the cache.
+// Segments of a plane that are copied one after the other, so that what they write stays in the cache.
 constexpr std::int64_t kSegmentsAtOnce = 256;
 // From this many segments on, a line is copied by itself.
 constexpr std::int64_t kLongLine = 16;

@@ -1,6 +1,6 @@
 // The block interpreter: runs each operation of the expression over a block of 1,000 to 2,000 elements before
-// the next operation, so that intermediate results never leave the first-level cache. Runs of operations that
-// have machine code (block_code.h) go over the block together.
+// the next operation, so that intermediate results never leave the first-level cache. Sections, which
+// have machine code (block_code.h), go over the block as one.
 #include "kernels/elementwise/elementwise.h"
 
 #include <algorithm>

@@ -22,6 +22,16 @@ inline std::int64_t SetDenseStrides(int rank, const std::int64_t* shape, std::in
 // The same for the shape of a tensor. Returns the number of elements.
 inline std::int64_t SetDenseStrides(HostTensor* t) { return SetDenseStrides(t->rank, t->shape, t->strides); }
 
+// The same with the dimensions in the order `order` in memory, the outermost first.
+inline std::int64_t SetDenseStrides(HostTensor* t, const int* order) {
+  std::int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; --i) {
+    t->strides[order[i]] = stride;
+    stride *= t->shape[order[i]];
+  }
+  return stride;
+}
+
 // A dense tensor at `data` with the type and the shape of `like`.
 inline HostTensor DenseLike(const HostTensor& like, void* data) {
   HostTensor t = like;

@@ -154,7 +154,7 @@ struct FewRows {
 template <typename F>
 void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, F&& f) {
   if (parallel) {
-    ParallelFor(pool, n, grain, f, /*pieces_per_worker=*/1);  // one piece gives long runs of B
+    ParallelFor(pool, n, grain, f, /*pieces_per_worker=*/1);  // one piece reads long rows of B
   } else {
     f(std::int64_t{0}, n);
   }

@@ -41,7 +41,7 @@ std::size_t SplitDim(const std::vector<std::int64_t>& whole) {
   return longest;
 }
 
-// The sources of a run of elements along the innermost dimension: block number and word of each element.
+// The sources of consecutive elements along the innermost dimension: block number and word of each element.
 class Places {
  public:
   Places(RandomAlgorithm algorithm, std::size_t bytes, const std::vector<std::int64_t>& whole)

@@ -9,7 +9,7 @@ namespace ipu_model {
 // How a ThreeFry block (x, y) is stored: both words, their exclusive or (its low bits), or x << 32 | y.
 enum class ThreefryForm { kWords, kXor8, kXor16, kXor32, kPair64 };
 
-// One key, and the counter words of a run of blocks: word w of block i is start[w] + i * step[w].
+// One key, and the counter words of consecutive blocks: word w of block i is start[w] + i * step[w].
 struct ThreefryCounters {
   std::uint32_t key[2], start[2], step[2];
 };

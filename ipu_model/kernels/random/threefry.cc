@@ -1,4 +1,5 @@
-// Rows of blocks: runs with one key and evenly spaced counters stay in registers; others are gathered first.
+// Rows of blocks. The blocks of a row with one key and evenly spaced counters are computed from these in
+// registers; for others the keys and counters are gathered first.
 #include "kernels/random/threefry.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 namespace ipu_model {
 namespace {
 
-// The layout of float types that order by sign and magnitude of their bits.
+// The format of float types that order by sign and magnitude of their bits.
 struct FloatBits {
   std::uint64_t sign, infinity;
   std::uint64_t smallest;  // smallest magnitude that comparisons do not flush to zero

@@ -12,6 +12,7 @@
 #include "hlo/SingleOperation.hpp"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/fill.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/wide_combiner.h"
 #include "kernels/window/window_pool.h"
 #include "kernels/window/window_walk.h"
@@ -44,11 +45,7 @@ HostTensor DenseLike(Scratch& scratch, const HostTensor& tensor, DType type) {
   std::iota(order, order + t.rank, 0);
   std::stable_sort(order, order + t.rank,
                    [&](int a, int b) { return std::abs(tensor.strides[a]) > std::abs(tensor.strides[b]); });
-  std::int64_t stride = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    t.strides[order[i]] = stride;
-    stride *= t.shape[order[i]];
-  }
+  SetDenseStrides(&t, order);
   return t;
 }
 

@@ -207,7 +207,7 @@ class Shifts {
   LongSlice Take() { return std::move(made_); }
 
  private:
-  // Of the supersteps of a digit.
+  // The most supersteps of one digit.
   static constexpr std::int64_t kMostParts = 64;
 
   std::int64_t LargestBytes(const std::vector<Vertex>& vertices) const {

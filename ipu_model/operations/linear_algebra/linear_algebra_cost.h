@@ -64,10 +64,10 @@ std::uint64_t SubtractProductCycles(const TargetModel& target, DType type, std::
                                     std::int64_t inner);
 // A block of the result: of the triangle that is kept, or zeros.
 std::uint64_t CholeskyStoreCycles(const TargetModel& target, DType type, std::int64_t elements, bool kept);
-// Matrices [n, n] with `elements` in all, each by one worker.
 // A vertex with `rows` rows of one column of a Cholesky factor, which has `columns` columns up to this one.
 std::uint64_t CholeskyColumnCycles(const TargetModel& target, DType type, std::int64_t rows,
                                    std::int64_t columns);
+// Matrices [n, n] with `elements` in all, each by one worker.
 std::uint64_t CholeskyCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t n);
 
 // The choice of a pivot among the offers of `tiles` tiles.

@@ -10,6 +10,7 @@
 #include "core/deadline.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/product/gemm.h"
+#include "operations/product/candidate_cost.h"
 #include "operations/product/product_cost.h"
 
 namespace ipu_model {
@@ -21,17 +22,7 @@ constexpr double kMovingPenalty = 1.25;
 // In training, the estimate counts all data that moves. A received byte costs this much in addition to its
 // cycles, in cycles of an exchange that is not shared.
 constexpr double kTrainingByteCost = 0.25;
-// Steps of a part: more are not worth the time of planning them.
-constexpr std::int64_t kMostSteps = 256;
-constexpr double kNotInOrder = -1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// The planner's candidate: how the four dimensions are cut and placed.
-struct Candidate {
-  std::array<std::int64_t, 4> parts, stride;
-  std::int64_t first_tile = 0;
-  bool rows_in_units = true;  // PopLibs: swapOperands
-};
 
 struct Estimate {
   double cycles = kInfinity;  // of all products planned together
@@ -71,8 +62,8 @@ class Planner {
         training_(problem.options.pass == MatMulOptions::Pass::kTrainingForward ||
                   problem.options.pass == MatMulOptions::Pass::kTrainingBackward ||
                   problem.options.pass == MatMulOptions::Pass::kTrainingWeightUpdate),
-        limit_(problem.options.available_memory_proportion * target.bytes_per_tile),
-        operands_fit_(OperandBytes() <= static_cast<double>(num_tiles) * target.bytes_per_tile) {}
+        cost_(target, num_tiles, problem, partial_type),
+        limit_(cost_.limit()) {}
 
   MatMulPlan Best() {
     AdoptMapping(p_.b, kDepthDim, kColumnDim, kRowDim);
@@ -84,18 +75,14 @@ class Planner {
   }
 
  private:
-  double OperandBytes() const {
-    const auto bytes = [&](std::int64_t elements, DType type) {
-      return static_cast<double>(p_.groups * elements) * static_cast<double>(SizeOf(type));
-    };
-    return bytes(p_.rows * p_.depth, p_.a_type) + bytes(p_.depth * p_.columns, p_.b_type) +
-           bytes(p_.rows * p_.columns, p_.out_type);
-  }
+  using Operand = CandidateCost::Operand;
+  using Destination = CandidateCost::Destination;
+  using Product = CandidateCost::Product;
 
   // Considers the grid that uses an operand in place.
   void AdoptMapping(const OperandMapping& mapping, MatMulDim row, MatMulDim column, MatMulDim other) {
     if (!mapping.known) return;
-    Candidate c;
+    ProductCandidate c;
     c.first_tile = mapping.first_tile;
     c.parts.fill(1);
     c.stride.fill(0);
@@ -118,7 +105,7 @@ class Planner {
     if (c.parts[other] > 1 || row == kRowDim) return;
     // Also consider whole copies of the blocks on further tiles, if there are any.
     for (const std::int64_t copies : PartCounts(extents_[other], tiles_ / used, 1.3)) {
-      Candidate more = c;
+      ProductCandidate more = c;
       more.parts[other] = copies;
       more.stride[other] = used;
       if (copies > 1) ConsiderBothWays(more);
@@ -170,12 +157,12 @@ class Planner {
     const double a = receive(m * k, p_.a_type, parts[kColumnDim]);
     const double b = receive(k * n, p_.b_type, parts[kRowDim]);
     const auto step = [&](const ProductBlock& block) {
-      const double swapped = StepCycles(operand, block, true);
-      return training_ ? swapped : std::min(swapped, StepCycles(operand, block, false));
+      const double swapped = cost_.StepCycles(operand, block, true);
+      return training_ ? swapped : std::min(swapped, cost_.StepCycles(operand, block, false));
     };
     double cycles = step({g, m, n, k}) + a + b;
     if (parts[kDepthDim] > 1)
-      cycles += SumStageCycles(1, 1) + receive(m * n, partial_type_, parts[kDepthDim]);
+      cycles += cost_.SumStageCycles(1, 1) + receive(m * n, partial_type_, parts[kDepthDim]);
     if (free_of_a_ == kInfinity) return cycles;
     return cycles + std::min(free_of_a_, step({g, m, k, n}) + b) +
            std::min(free_of_b_, step({g, k, n, m}) + a);
@@ -183,7 +170,7 @@ class Planner {
 
   void ConsiderOrders(const std::array<std::int64_t, 4>& parts) {
     const auto ordered = [&](std::array<MatMulDim, 3> inner_to_outer, bool rows_in_units = true) {
-      Candidate c;
+      ProductCandidate c;
       c.parts = parts;
       c.rows_in_units = rows_in_units;
       std::int64_t stride = 1;
@@ -203,257 +190,6 @@ class Planner {
     // extent. In the second order, B is the transpose of the first order's B.
     ordered({kColumnDim, kRowDim, kDepthDim});
     if (p_.b.known) ordered({kDepthDim, kRowDim, kColumnDim});
-  }
-
-  std::int64_t Block(const Candidate& c, MatMulDim d) const { return CeilDivide(extents_[d], c.parts[d]); }
-
-  static bool Shares(const Candidate& c, MatMulDim d, unsigned tiles_per_bus) {
-    return c.stride[d] == 1 && c.parts[d] % tiles_per_bus == 0;
-  }
-
-  // Whether the tiles that use a block of an operand [row, column] can each hold a part of it; see
-  // RhsGrid.
-  bool CanShare(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim other) const {
-    const auto divides = [&](MatMulDim d) {
-      return c.parts[d] == 1 || c.stride[d] == c.parts[other] * c.stride[other] ||
-             extents_[d] % c.parts[d] == 0;
-    };
-    return c.parts[other] == 1 || divides(row) || divides(column);
-  }
-
-  // Returns the fraction of its block of an operand [row, column] that a tile holds before the exchange, or
-  // kNotInOrder if the operand's mapping is not the candidate's.
-  double Held(const Candidate& c, const OperandMapping& mapping, bool follows_plan, MatMulDim row,
-              MatMulDim column, MatMulDim other) const {
-    const double share = 1.0 / static_cast<double>(c.parts[other]);
-    if (follows_plan) return CanShare(c, row, column, other) ? share : 0;
-    if (!mapping.known || mapping.first_tile != c.first_tile) return kNotInOrder;
-    const MatMulDim dims[3] = {kGroupDim, row, column};
-    std::int64_t inner = 1;
-    for (int i = 0; i < 3; ++i) {
-      const DimSplit& split = mapping.dims[i];
-      std::int64_t parts = split.parts, stride = split.stride;
-      if (split.inner_parts > 1) {
-        inner *= split.inner_parts;
-        if (split.inner_stride != c.stride[other]) return kNotInOrder;
-      }
-      if (parts != c.parts[dims[i]]) {
-        // Both cuts may be in one dimension of the mapping.
-        if (parts != c.parts[dims[i]] * c.parts[other] || stride != c.stride[other]) return kNotInOrder;
-        inner *= c.parts[other];
-        stride *= c.parts[other];
-        parts = c.parts[dims[i]];
-      }
-      if (parts > 1 && stride != c.stride[dims[i]]) return kNotInOrder;
-    }
-    if (inner == c.parts[other]) return share;
-    // The tiles that use a block do not share it: the first of them holds all of it, the others nothing.
-    return 0;
-  }
-
-  struct Operand {
-    double bytes;  // of one tile's block
-    double held;   // fraction, or kNotInOrder
-    bool shared;
-    bool InOrder() const { return held != kNotInOrder; }
-    double Received() const { return bytes * (1 - std::max(0.0, held)); }
-  };
-
-  // The destination of a result that is not computed in place.
-  struct Destination {
-    std::int64_t elements = 0;  // on one tile; 0 if it is computed in place
-  };
-
-  // The cost of one product: `out` rows and columns, summed over `depth`, with the candidate's parts.
-  struct Product {
-    double cycles, temporary_bytes;
-    double received;  // bytes on one tile
-    MatMulDim output_dim = kColumnDim;
-    std::int64_t output_steps = 1, depth_steps = 1, stage_sums = 1;
-    bool keeps_operand = false;
-  };
-  Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
-               const Operand& b, const Destination& destination) const {
-    const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth),
-                             c.parts[depth] > 1};
-    const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
-    const std::int64_t partials = c.parts[depth];
-    const double partial_bytes = partials > 1 ? PartialBytes(block) : 0;
-    // The operands' copies are no longer live when the partial sums arrive.
-    Product product{0, partial_bytes + std::max(partial_bytes, a.Received() + b.Received()),
-                    a.Received() + b.Received()};
-    double exchange =
-        ReceiveCycles(target_, a.Received(), a.shared) + ReceiveCycles(target_, b.Received(), b.shared);
-    const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
-    double sums = 0;
-    if (partials > 1) {
-      sums = SumCost(c, row, column, block, partials, two_stages, &product.stage_sums);
-      product.received += partial_bytes * static_cast<double>(partials - 1) / static_cast<double>(partials);
-    } else if (destination.elements > 0) {
-      sums = SumStageCycles(1, destination.elements);
-    }
-    const double moved =
-        static_cast<double>(destination.elements) * static_cast<double>(SizeOf(partial_type_));
-    exchange += ReceiveCycles(target_, moved, false);
-    product.received += moved;
-    product.cycles = StepCycles(operand, block, c.rows_in_units) + exchange + sums;
-    const bool hopeless = best_bytes_ <= limit_ && product.cycles >= best_.cycles;
-    if (product.temporary_bytes <= limit_ || hopeless || !operands_fit_) return product;
-    // Sums of steps over the outputs have one stage, of which the tiles have equal shares.
-    const std::int64_t share = CeilDivide(block.groups * block.rows * block.columns, partials);
-    const double step_sums =
-        ReceiveCycles(target_, static_cast<double>((partials - 1) * share * SizeOf(partial_type_)), false) +
-        SumStageCycles(partials, share);
-    CutIntoSteps(c, block, partials, {a, b, ReceiveCycles(target_, moved, false), sums, step_sums}, &product);
-    return product;
-  }
-
-  double PartialBytes(const ProductBlock& block) const {
-    return static_cast<double>(block.groups * block.rows * block.columns) *
-           static_cast<double>(SizeOf(partial_type_));
-  }
-
-  // Cycles of one superstep of products.
-  double StepCycles(DType operand, ProductBlock block, bool rows_in_units) const {
-    if (rows_in_units) std::swap(block.rows, block.columns);
-    return static_cast<double>(
-        ProductCycles(target_, operand, partial_type_, block, p_.options.wide_weight_loads) +
-        target_.sync_cycles);
-  }
-
-  // What CutIntoSteps needs to know of a product: the cycles of moving the result and of adding its partial
-  // sums, in the stages of the product and in one.
-  struct Uncut {
-    const Operand &a, &b;
-    double moved, sums, one_stage;
-  };
-
-  // Cuts a product that needs too much memory into steps over the outputs in the AMP and over the depth, as
-  // PopLibs does: those that take the fewest cycles within the limit, or the least memory if none is.
-  void CutIntoSteps(const Candidate& c, const ProductBlock& block, std::int64_t parts, const Uncut& uncut,
-                    Product* product) const {
-    const Operand &cut = c.rows_in_units ? uncut.a : uncut.b, &whole = c.rows_in_units ? uncut.b : uncut.a;
-    const std::int64_t outputs = std::min(c.rows_in_units ? block.rows : block.columns, kMostSteps);
-    const Product one = *product;
-    const auto consider = [&](std::int64_t steps, std::int64_t depth, bool keeps) {
-      const Product other = InSteps(c, block, parts, uncut, one, {steps, depth, keeps});
-      const bool fits = other.temporary_bytes <= limit_, best_fits = product->temporary_bytes <= limit_;
-      if (fits != best_fits ? fits
-          : fits            ? other.cycles < product->cycles
-                            : other.temporary_bytes < product->temporary_bytes)
-        *product = other;
-    };
-    for (double x = 1; x <= static_cast<double>(outputs); x = std::max(x + 1, x * 1.4)) {
-      const auto steps = static_cast<std::int64_t>(x);
-      const double sums = PartialBytes(block) / static_cast<double>(steps);
-      const double operands = whole.Received() + cut.Received() / static_cast<double>(steps);
-      const std::int64_t most = std::min(block.depth, kMostSteps / steps);
-      std::int64_t depth = 1;
-      if (parts > 1 || operands > limit_) {
-        const double needed = limit_ > sums ? operands / (limit_ - sums) : kInfinity;
-        depth = needed < static_cast<double>(most) ? static_cast<std::int64_t>(std::ceil(needed)) : most;
-      }
-      consider(steps, std::max<std::int64_t>(1, depth), false);
-      if (steps > 1 && depth <= 1 && whole.Received() > 0) consider(steps, 1, true);
-    }
-  }
-
-  struct Steps {
-    std::int64_t outputs, depth;
-    bool keeps_operand;
-  };
-
-  // The product `one` in steps. A step over the outputs receives the other operand anew, unless it is kept; a
-  // step over the depth adds to partial sums that stay live.
-  Product InSteps(const Candidate& c, const ProductBlock& block, std::int64_t parts, const Uncut& uncut,
-                  const Product& one, const Steps& steps) const {
-    const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
-    const bool cuts_a = c.rows_in_units, adds = steps.depth > 1, partial = adds || parts > 1;
-    const Operand &cut = cuts_a ? uncut.a : uncut.b, &whole = cuts_a ? uncut.b : uncut.a;
-    const std::int64_t elements = block.groups * block.rows * block.columns;
-    const auto n = static_cast<double>(steps.outputs), depth = static_cast<double>(steps.depth);
-    ProductBlock step = block;
-    (cuts_a ? step.rows : step.columns) = CeilDivide(cuts_a ? block.rows : block.columns, steps.outputs);
-    step.depth = CeilDivide(block.depth, steps.depth);
-    step.partial = partial;
-    const auto slice = [&](const Operand& o, DType type, std::int64_t slices) {
-      const double held = o.bytes * std::max(0.0, o.held) / static_cast<double>(SizeOf(type));
-      return static_cast<double>(OperandSliceCycles(
-          target_, type, std::max<std::int64_t>(1, static_cast<std::int64_t>(held)), slices));
-    };
-    const double arrivals = steps.keeps_operand ? 1 : n;
-    const double slices = slice(uncut.a, p_.a_type, steps.depth * (cuts_a ? steps.outputs : 1)) +
-                          slice(uncut.b, p_.b_type, steps.depth * (cuts_a ? 1 : steps.outputs));
-    Product product = one;
-    product.cycles = n * depth * (StepCycles(operand, step, c.rows_in_units) + slices) +
-                     arrivals * ReceiveCycles(target_, whole.Received(), whole.shared) +
-                     ReceiveCycles(target_, cut.Received(), cut.shared) + uncut.moved;
-    if (steps.keeps_operand) product.cycles += target_.sync_cycles;
-    if (adds)
-      product.cycles +=
-          n * (depth - 1) *
-          static_cast<double>(StepAddCycles(target_, partial_type_, CeilDivide(elements, steps.outputs)));
-    product.cycles += n * static_cast<double>(OperandSliceCycles(target_, p_.out_type,
-                                                                 CeilDivide(elements, parts), steps.outputs));
-    // With one part of the depth, the result is written from the finished sums.
-    if (partial) {
-      product.cycles += parts == 1          ? SumStageCycles(1, elements)
-                        : steps.outputs > 1 ? uncut.one_stage
-                                            : uncut.sums;
-      product.cycles += (n - 1) * SumStageCycles(parts, 1);
-    }
-    const double sums = PartialBytes(block) / n, received = cut.Received() / n,
-                 arriving = parts > 1 ? sums : 0;
-    product.temporary_bytes =
-        (partial ? sums : 0) + (steps.keeps_operand
-                                    ? whole.bytes + std::max(arriving, received)
-                                    : std::max(arriving, (whole.Received() + received) / depth));
-    product.received += (arrivals - 1) * whole.Received();
-    product.output_dim = cuts_a ? kRowDim : kColumnDim;
-    product.output_steps = steps.outputs;
-    product.depth_steps = steps.depth;
-    product.keeps_operand = steps.keeps_operand;
-    if (steps.outputs > 1) product.stage_sums = 1;
-    return product;
-  }
-
-  // Cycles of one superstep that adds `terms` partial sums of `elements` elements on a tile.
-  double SumStageCycles(std::int64_t terms, std::int64_t elements) const {
-    return static_cast<double>(PartialSumCycles(target_, partial_type_, p_.out_type, terms, elements) +
-                               target_.sync_cycles);
-  }
-
-  // The most elements of a block of sums [row, column] on one of `cuts` tiles, which share it in whole rows
-  // or columns; see ShareBlocks. `factorise`: a dimension may be split into two.
-  std::int64_t LargestShare(const Candidate& c, MatMulDim row, MatMulDim column, bool factorise,
-                            std::int64_t elements, std::int64_t cuts) const {
-    std::int64_t share = elements;
-    for (const MatMulDim d : {row, column}) {
-      const std::int64_t extent = Block(c, d);
-      if (c.parts[d] == 1 || (factorise && extents_[d] % c.parts[d] == 0))
-        share = std::min(share, CeilDivide(extent, cuts) * (elements / extent));
-    }
-    return share;
-  }
-
-  // Cycles to exchange and add partial sums, in one or two stages.
-  double SumCost(const Candidate& c, MatMulDim row, MatMulDim column, const ProductBlock& block,
-                 std::int64_t partials, bool two_stages, std::int64_t* stage_sums) const {
-    const std::int64_t elements = block.groups * block.rows * block.columns;
-    const auto stage = [&](std::int64_t received, std::int64_t terms, std::int64_t cuts, bool factorise) {
-      const std::int64_t share = LargestShare(c, row, column, factorise, elements, cuts);
-      const double bytes = static_cast<double>(received * share) * static_cast<double>(SizeOf(partial_type_));
-      // Parts differ by one element, and fewer elements take longer if they are not whole vectors.
-      return ReceiveCycles(target_, bytes, false) +
-             std::max(SumStageCycles(terms, share),
-                      SumStageCycles(terms, std::max<std::int64_t>(1, share - 1)));
-    };
-    *stage_sums = two_stages ? StageSums(partials) : 1;
-    if (*stage_sums == 1) return stage(partials - 1, partials, partials, true);
-    const std::int64_t most = CeilDivide(partials, *stage_sums), cuts = partials / *stage_sums;
-    // Where sums have unequal numbers of terms, few of their tiles hold one of them.
-    const std::int64_t received = partials % *stage_sums == 0 ? most - 1 : most;
-    return stage(received, most, cuts, false) + stage(*stage_sums - 1, *stage_sums, partials, true);
   }
 
   // Returns the bytes of a new operand on a tile beyond an even share.
@@ -486,13 +222,13 @@ class Planner {
   // Adds the cost of the two other products of a training step, on the grid of the forward product or by
   // plans of their own: dA = dC . B^T and dB = A^T . dC. One of them reads the weights, the other computes
   // their gradient.
-  void AddGradients(const Candidate& c, Operand a, Operand b, double out_bytes, Estimate* e) {
+  void AddGradients(const ProductCandidate& c, Operand a, Operand b, double out_bytes, Estimate* e) {
     const unsigned bus = target_.tiles_per_shared_bus;
     const bool weights_are_b = p_.b_follows_plan;
     (weights_are_b ? a : b).held = 0;
-    const Operand out{out_bytes, 0, Shares(c, kDepthDim, bus)};
-    const Product of_a = Cost(c, kRowDim, kDepthDim, kColumnDim, out, b, {});
-    const Product of_b = Cost(c, kDepthDim, kColumnDim, kRowDim, a, out, {});
+    const Operand out{out_bytes, 0, CandidateCost::Shares(c, kDepthDim, bus)};
+    const Product of_a = cost_.Cost(c, kRowDim, kDepthDim, kColumnDim, out, b, {}, give_up());
+    const Product of_b = cost_.Cost(c, kDepthDim, kColumnDim, kRowDim, a, out, {}, give_up());
     if (free_of_a_ == kInfinity) {
       const std::int64_t m = extents_[kRowDim], n = extents_[kColumnDim], k = extents_[kDepthDim];
       free_of_a_ = FreeCost(m, k, n);
@@ -500,7 +236,7 @@ class Planner {
       // The gradient moves to the tiles of the weights.
       const std::int64_t share = CeilDivide(extents_[kGroupDim] * k * (weights_are_b ? n : m), tiles_);
       (weights_are_b ? free_of_b_ : free_of_a_) +=
-          SumStageCycles(1, share) +
+          cost_.SumStageCycles(1, share) +
           (1 + kTrainingByteCost) *
               ReceiveCycles(target_, static_cast<double>(share * SizeOf(partial_type_)), false);
     }
@@ -510,7 +246,7 @@ class Planner {
 
   // Returns what PopLibs' planner charges for rearranging both operands and the result, spread over all tiles
   // in use, if B's columns stay in the AMP.
-  double TurnCycles(const Candidate& c) const {
+  double TurnCycles(const ProductCandidate& c) const {
     std::int64_t used = 1;
     for (const std::int64_t parts : c.parts) used *= parts;
     const std::int64_t g = extents_[kGroupDim], m = extents_[kRowDim], n = extents_[kColumnDim],
@@ -520,33 +256,36 @@ class Planner {
            RearrangeCycles(target_, p_.out_type, CeilDivide(g * m * n, used), n);
   }
 
-  void ConsiderBothWays(Candidate c) {
+  // The cycles from which a product cannot be part of the best plan.
+  double give_up() const { return best_bytes_ <= limit_ ? best_.cycles : kInfinity; }
+
+  void ConsiderBothWays(ProductCandidate c) {
     Consider(c);
     if (training_) return;
     c.rows_in_units = false;
     Consider(c);
   }
 
-  void Consider(const Candidate& c) {
+  void Consider(const ProductCandidate& c) {
     const auto bytes = [&](MatMulDim row, MatMulDim column, DType type) {
-      return static_cast<double>(Block(c, kGroupDim) * Block(c, row) * Block(c, column)) *
+      return static_cast<double>(cost_.Block(c, kGroupDim) * cost_.Block(c, row) * cost_.Block(c, column)) *
              static_cast<double>(SizeOf(type));
     };
     const unsigned bus = target_.tiles_per_shared_bus;
     const Operand a{bytes(kRowDim, kDepthDim, p_.a_type),
-                    Held(c, p_.a, p_.a_follows_plan, kRowDim, kDepthDim, kColumnDim),
-                    Shares(c, kColumnDim, bus)};
+                    cost_.Held(c, p_.a, p_.a_follows_plan, kRowDim, kDepthDim, kColumnDim),
+                    CandidateCost::Shares(c, kColumnDim, bus)};
     const Operand b{bytes(kDepthDim, kColumnDim, p_.b_type),
-                    Held(c, p_.b, p_.b_follows_plan, kDepthDim, kColumnDim, kRowDim),
-                    Shares(c, kRowDim, bus)};
+                    cost_.Held(c, p_.b, p_.b_follows_plan, kDepthDim, kColumnDim, kRowDim),
+                    CandidateCost::Shares(c, kRowDim, bus)};
     Destination destination;
-    if (p_.out.known && Held(c, p_.out, false, kRowDim, kColumnDim, kDepthDim) <= 0) {
+    if (p_.out.known && cost_.Held(c, p_.out, false, kRowDim, kColumnDim, kDepthDim) <= 0) {
       std::int64_t parts = 1;
       for (const DimSplit& split : p_.out.dims) parts *= split.parts * split.inner_parts;
       destination.elements =
           CeilDivide(extents_[kGroupDim] * extents_[kRowDim] * extents_[kColumnDim], parts);
     }
-    const Product forward = Cost(c, kRowDim, kColumnDim, kDepthDim, a, b, destination);
+    const Product forward = cost_.Cost(c, kRowDim, kColumnDim, kDepthDim, a, b, destination, give_up());
     Estimate e;
     e.forward_cycles = forward.cycles;
     std::int64_t used = 1;
@@ -618,13 +357,13 @@ class Planner {
   std::array<std::int64_t, 4> extents_;
   DType partial_type_;
   bool training_;
+  CandidateCost cost_;
   double limit_;
-  bool operands_fit_;  // if false, no number of steps helps
   Estimate best_;
   double best_bytes_ = kInfinity;
   // Costs of the gradients' own plans, once they are known.
   double free_of_a_ = kInfinity, free_of_b_ = kInfinity;
-  Candidate best_candidate_;
+  ProductCandidate best_candidate_;
 };
 
 }  // namespace

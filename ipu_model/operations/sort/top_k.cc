@@ -15,6 +15,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "operations/arithmetic.h"
 #include "operations/data_views.h"
@@ -123,9 +124,15 @@ HostTensor SplitLast(const HostTensor& t, std::int64_t extent) {
   HostTensor flat = t;  // [..., parts, k] as [..., parts * k]
   flat.rank = t.rank - 1;
   flat.shape[flat.rank - 1] = extent;
-  flat.strides[flat.rank - 1] = 1;
-  for (int d = flat.rank - 2; d >= 0; --d) flat.strides[d] = flat.strides[d + 1] * flat.shape[d + 1];
+  SetDenseStrides(&flat);
   return flat;
+}
+
+// The first k elements of the rows of `box`.
+Box FirstOfRow(Box box, std::int64_t k) {
+  box.begin.back() = 0;
+  box.end.back() = k;
+  return box;
 }
 
 // inputs: operand; outputs: values, indices.
@@ -162,39 +169,11 @@ class TopKOperation : public Operation, public Expandable {
     const Grid scan =
         ScanGrid(inputs[0].shape, k, inputs[0].type, held, context.num_tiles(), context.target());
     const std::int64_t parts = scan.parts.back();
-    const auto row = [k](const Box& box) {
-      Box region = box;
-      region.begin.back() = 0;
-      region.end.back() = k;
-      return region;
-    };
-    VertexGroup first;
-    first.codelet = "popops::TopK";
-    first.vertices = scan.Vertices();
-    first.code_bytes = 600;
-    first.vertex_bytes = 32;
-    first.reads.push_back({{OperandRef::Kind::kInput, 0}, [](const Box& box) { return box; }});
-    first.compute = [largest = largest_, parts](HostContext& host, const Box& box,
-                                                const std::vector<HostTensor>& reads,
-                                                const std::vector<HostTensor>& writes) {
-      HostTensor values = writes[0], indices = writes[1];
-      if (parts > 1) {
-        values = SplitLast(values, values.shape[values.rank - 1]);
-        indices = SplitLast(indices, indices.shape[indices.rank - 1]);
-      }
-      TopK(host, largest, reads[0], values, indices);
-      std::int32_t* index = indices.as<std::int32_t>();
-      for (std::int64_t i = 0, n = indices.num_elements(); i < n; ++i) {
-        index[i] += static_cast<std::int32_t>(box.begin.back());
-      }
-    };
-    first.cycles = [k](const TargetModel& target, const Box& box) {
-      const std::int64_t n = box.end.back() - box.begin.back();
-      return TopKCycles(target, box.num_elements() / n, n, k);
-    };
+    VertexGroup first = Scan(scan, k);
     if (parts == 1) {
-      first.writes.push_back({{OperandRef::Kind::kOutput, 0}, row});
-      first.writes.push_back({{OperandRef::Kind::kOutput, 1}, row});
+      for (unsigned i = 0; i < 2; ++i)
+        first.writes.push_back(
+            {{OperandRef::Kind::kOutput, i}, [k](const Box& box) { return FirstOfRow(box, k); }});
       plan.supersteps.push_back({{std::move(first)}});
       return plan;
     }
@@ -223,58 +202,11 @@ class TopKOperation : public Operation, public Expandable {
     for (unsigned i = 0; i < 2; ++i) first.writes.push_back({{OperandRef::Kind::kTemporary, i}, part_region});
     plan.supersteps.push_back({{std::move(first)}});
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      const std::int64_t before = CeilDivide(parts, merged[s]), terms = stages[s];
       const bool last = s + 1 == stages.size();
-      VertexGroup merge;
-      merge.codelet = "popops::TopKMerge";
-      if (last) {
-        merge.vertices = RowsOfResult(scan, k).Vertices();
-      } else {
-        merge.vertices = plan.temporaries[2 * s + 2].placement.Vertices();
-      }
-      merge.code_bytes = 600;
-      merge.vertex_bytes = 32;
-      // The number of a group of candidates is in the box of its vertex.
-      const auto group_of = [last](const Box& box) { return last ? 0 : box.begin[box.begin.size() - 2]; };
-      const auto terms_of = [before, terms, group_of](const Box& box) {
-        return std::min(before - group_of(box) * terms, terms);
-      };
-      const auto all_terms = [k, terms, last, group_of, terms_of](const Box& box) {
-        Box rows = box;
-        if (!last) {
-          rows.begin.pop_back();
-          rows.end.pop_back();
-        }
-        const std::int64_t from = group_of(box) * terms;
-        return CandidatesOf(rows, from, from + terms_of(box), k);
-      };
-      for (unsigned i = 0; i < 2; ++i) {
-        const auto number = static_cast<unsigned>(2 * s) + i;
-        merge.reads.push_back({{OperandRef::Kind::kTemporary, number}, all_terms});
-        if (last) {
-          merge.writes.push_back({{OperandRef::Kind::kOutput, i}, row});
-        } else {
-          merge.writes.push_back(
-              {{OperandRef::Kind::kTemporary, number + 2}, [](const Box& box) { return box; }});
-        }
-      }
-      merge.compute = [largest = largest_, k, last, terms_of](HostContext& host, const Box& box,
-                                                              const std::vector<HostTensor>& reads,
-                                                              const std::vector<HostTensor>& writes) {
-        const std::int64_t length = terms_of(box) * k;
-        const HostTensor values = last ? writes[0] : SplitLast(writes[0], k);
-        const HostTensor places = last ? writes[1] : SplitLast(writes[1], k);
-        // Equal candidates are in the order of their positions, so ties resolve as in the whole row.
-        TopK(host, largest, SplitLast(reads[0], length), values, places);
-        const std::int32_t* positions = reads[1].as<std::int32_t>();
-        std::int32_t* index = places.as<std::int32_t>();
-        for (std::int64_t i = 0, n = places.num_elements(); i < n; ++i)
-          index[i] = positions[i / k * length + index[i]];
-      };
-      merge.cycles = [k, terms_of](const TargetModel& target, const Box& box) {
-        return TopKCycles(target, box.num_elements() / k, terms_of(box) * k, k);
-      };
-      plan.supersteps.push_back({{std::move(merge)}});
+      const Stage stage = {CeilDivide(parts, merged[s]), stages[s], static_cast<unsigned>(2 * s), last};
+      plan.supersteps.push_back({{Merge(
+          stage, last ? RowsOfResult(scan, k).Vertices() : plan.temporaries[2 * s + 2].placement.Vertices(),
+          k)}});
     }
     return plan;
   }
@@ -293,6 +225,95 @@ class TopKOperation : public Operation, public Expandable {
   }
 
  private:
+  // The vertices that find the best elements of each part of the rows; what they write is the caller's.
+  VertexGroup Scan(const Grid& scan, std::int64_t k) const {
+    const std::int64_t parts = scan.parts.back();
+    VertexGroup first;
+    first.codelet = "popops::TopK";
+    first.vertices = scan.Vertices();
+    first.code_bytes = 600;
+    first.vertex_bytes = 32;
+    first.reads.push_back({{OperandRef::Kind::kInput, 0}, [](const Box& box) { return box; }});
+    first.compute = [largest = largest_, parts](HostContext& host, const Box& box,
+                                                const std::vector<HostTensor>& reads,
+                                                const std::vector<HostTensor>& writes) {
+      HostTensor values = writes[0], indices = writes[1];
+      if (parts > 1) {
+        values = SplitLast(values, values.shape[values.rank - 1]);
+        indices = SplitLast(indices, indices.shape[indices.rank - 1]);
+      }
+      TopK(host, largest, reads[0], values, indices);
+      std::int32_t* index = indices.as<std::int32_t>();
+      for (std::int64_t i = 0, n = indices.num_elements(); i < n; ++i) {
+        index[i] += static_cast<std::int32_t>(box.begin.back());
+      }
+    };
+    first.cycles = [k](const TargetModel& target, const Box& box) {
+      const std::int64_t n = box.end.back() - box.begin.back();
+      return TopKCycles(target, box.num_elements() / n, n, k);
+    };
+    return first;
+  }
+
+  // A stage makes one group of candidates of `terms` groups; there are `before` of them, in the temporaries
+  // `first_temporary` and the next one.
+  struct Stage {
+    std::int64_t before, terms;
+    unsigned first_temporary;
+    bool last;
+  };
+  VertexGroup Merge(const Stage& stage, std::vector<Vertex> vertices, std::int64_t k) const {
+    const std::int64_t before = stage.before, terms = stage.terms;
+    const bool last = stage.last;
+    VertexGroup merge;
+    merge.codelet = "popops::TopKMerge";
+    merge.vertices = std::move(vertices);
+    merge.code_bytes = 600;
+    merge.vertex_bytes = 32;
+    // The number of a group of candidates is in the box of its vertex.
+    const auto group_of = [last](const Box& box) { return last ? 0 : box.begin[box.begin.size() - 2]; };
+    const auto terms_of = [before, terms, group_of](const Box& box) {
+      return std::min(before - group_of(box) * terms, terms);
+    };
+    const auto all_terms = [k, terms, last, group_of, terms_of](const Box& box) {
+      Box rows = box;
+      if (!last) {
+        rows.begin.pop_back();
+        rows.end.pop_back();
+      }
+      const std::int64_t from = group_of(box) * terms;
+      return CandidatesOf(rows, from, from + terms_of(box), k);
+    };
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned number = stage.first_temporary + i;
+      merge.reads.push_back({{OperandRef::Kind::kTemporary, number}, all_terms});
+      if (last) {
+        merge.writes.push_back(
+            {{OperandRef::Kind::kOutput, i}, [k](const Box& box) { return FirstOfRow(box, k); }});
+      } else {
+        merge.writes.push_back(
+            {{OperandRef::Kind::kTemporary, number + 2}, [](const Box& box) { return box; }});
+      }
+    }
+    merge.compute = [largest = largest_, k, last, terms_of](HostContext& host, const Box& box,
+                                                            const std::vector<HostTensor>& reads,
+                                                            const std::vector<HostTensor>& writes) {
+      const std::int64_t length = terms_of(box) * k;
+      const HostTensor values = last ? writes[0] : SplitLast(writes[0], k);
+      const HostTensor places = last ? writes[1] : SplitLast(writes[1], k);
+      // Equal candidates are in the order of their positions, so ties resolve as in the whole row.
+      TopK(host, largest, SplitLast(reads[0], length), values, places);
+      const std::int32_t* positions = reads[1].as<std::int32_t>();
+      std::int32_t* index = places.as<std::int32_t>();
+      for (std::int64_t i = 0, n = places.num_elements(); i < n; ++i)
+        index[i] = positions[i / k * length + index[i]];
+    };
+    merge.cycles = [k, terms_of](const TargetModel& target, const Box& box) {
+      return TopKCycles(target, box.num_elements() / k, terms_of(box) * k, k);
+    };
+    return merge;
+  }
+
   TilePlan PlanSort(const DeviceContext& context) const {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;

@@ -22,9 +22,9 @@ Predicate = Callable[[Value, Value, Rewriter], Value]
 
 
 class ArrayParts:
-    """The parts of `value`, of as many elements each; where no number of them divides its extent, it is padded.
+    """The parts of `value`, which have equally many elements.
 
-    The elements behind are NaN, or the largest number.
+    Where its extent does not divide, it is padded at the end: with NaN, or with the largest number of its type.
     """
 
     def __init__(self, value: Value, memory: int, rewriter: Rewriter) -> None:

@@ -2,7 +2,7 @@
 
 A block of consecutive elements of a line lies on a few tiles, and a loop over blocks would move each of them to all
 tiles. A line of `n` elements is also a matrix of `rows` lines of `n / rows`, and blocks of its columns stay on their
-tiles. So is every dimension beside which the others have few elements.
+tiles. The same holds for a dimension of an array whose other dimensions have few elements.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from jax_ipu.compiler.passes.block_axes import Axes
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape, num_elements
 
-# So many rows, with the elements of the other dimensions, that each tile of any IPU has about as many, and so few that
-# a row is no short one. Dimensions beside so many elements are not cut in two.
+# Limits of the rows, times the elements of the other dimensions: all tiles of any chip have about equally many, and
+# rows are long. Beside other dimensions of more than _FEW elements nothing is cut.
 _LEAST_ROWS, _MOST_ROWS, _FEW = 1 << 13, 1 << 15, 1 << 10
 
 

@@ -14,9 +14,10 @@ from jax_ipu.compiler.types import Shape
 
 # Loops with state of this part of the memory are cut.
 _LARGE = 1 / 8
-# Of the memory: what a part may take together with the arrays that are read and made, and at least.
+# Of the memory: what the arrays that are read and made and the values of one part take together, and what these values
+# may take however large the arrays are.
 _ALL, _LEAST = 3 / 5, 1 / 32
-# Of a row: buffers and the order of lookups, for each byte of state and of what a trip makes.
+# Bytes for each byte of state and of what a trip makes: lookups also have buffers, and put their indices in order.
 _BUFFERS = 1.25
 
 
@@ -179,7 +180,7 @@ class _Group:
         kept += sum(map(size_in_bytes, wholes - set(self.inputs)))
         each = max(_row_bytes(op, self.extent) for op in self.ops) * _BUFFERS
         most = int(max(memory * _ALL - kept, memory * _LEAST) / each)
-        # Without a rest if that takes at most twice as many parts.
+        # Parts of equal size, where that takes at most twice as many.
         return next((n for n in range(most, most // 2, -1) if self.extent % n == 0), most) if most < self.extent else 0
 
     def _loop(self, made: list[Value], rows: int, rewriter: Rewriter) -> list[Value]:

@@ -151,5 +151,5 @@ def make_conv_partial1x1_attributes(
 
 
 def _written_ahead(float_sums: bool, units: int) -> int:
-    """Elements by which the pointer of a store is behind, once a row is written."""
+    """What a step between rows is less, as a negative number: the pointer has moved on so far after a row."""
     return (-6 if float_sums else -4) - (8 if units > 8 else 0)
