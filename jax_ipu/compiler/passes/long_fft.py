@@ -4,8 +4,8 @@ A tile transforms a whole line. So lines are split that do not fit on a tile, an
 
 D. H. Bailey, "FFTs in external or hierarchical memory", Journal of Supercomputing 4 (1990). A long prime length is a
 convolution with a chirp: L. Bluestein, "A linear filtering approach to the computation of the discrete Fourier
-transform", IEEE Transactions on Audio and Electroacoustics 18 (1970). An even number of real values are half as many
-complex ones: W. H. Press et al., "Numerical Recipes", section 12.3.
+transform", IEEE Transactions on Audio and Electroacoustics 18 (1970). An even number of real values are half as
+many complex ones: W. H. Press et al., "Numerical Recipes", section 12.3.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _WORK_BYTES = 128 * 1024
 _LARGEST_RADIX = 109
 # Twiddles of so many elements are a table; those of more are products of two small ones.
 _LARGEST_TABLE = 1 << 13
-# About the cycles of a tile for a line of n elements, over n log2(n), and those of a split beside its lines.
-_CYCLES, _CYCLES_OF_SPLIT = 5, 2000
+# About the cycles of a tile for a line of n elements, over n log2(n), and what is added to those of the lines by a
+# split, and by real numbers as half as many complex ones.
+_CYCLES, _CYCLES_OF_SPLIT, _CYCLES_OF_PACKING = 5, 2000, 2500
 # Two steps also move the lines between tiles, and take longer on the host where lines are many and short.
 _LEAST_GAIN = 4
 _REAL = {"c64": "f32", "c128": "f64"}
@@ -58,19 +59,34 @@ def _cycles(lines: int, length: int, num_tiles: int) -> float:
     return math.ceil(lines / num_tiles) * length * math.log2(max(2, length)) * _CYCLES
 
 
+def _split_cycles(lines: int, length: int, num_tiles: int) -> float:
+    """About the cycles of lines in two steps; infinite for a prime length."""
+    few = _few(length)
+    if few == 1:
+        return math.inf
+    many = length // few
+    return _cycles(lines * many, few, num_tiles) + _cycles(lines * few, many, num_tiles) + _CYCLES_OF_SPLIT
+
+
 def _pays(lines: int, length: int, num_tiles: int, real: bool = False) -> bool:
     """Whether more tiles take much less time for `lines` lines in two steps than have them in one.
 
-    `real`: a line of real numbers takes as long as one of half as many complex numbers, also in two steps.
+    `real`: a line of real numbers takes half of the time in one step.
     """
-    if real and length % 2 == 0:
-        return _pays(lines, length // 2, num_tiles)
-    few = _few(length)
-    if few == 1 or num_tiles == 0:
+    if num_tiles == 0:
         return False
-    many = length // few
-    split = _cycles(lines * many, few, num_tiles) + _cycles(lines * few, many, num_tiles) + _CYCLES_OF_SPLIT
+    split = _split_cycles(lines, length, num_tiles)
+    if real and _is_packed(lines, length, num_tiles):
+        split = _split_cycles(lines, length // 2, num_tiles) + _CYCLES_OF_PACKING
     return _cycles(lines, length, num_tiles) / (2 if real else 1) > _LEAST_GAIN * split
+
+
+def _is_packed(lines: int, length: int, num_tiles: int) -> bool:
+    """Whether lines of real numbers are transformed as half as many complex ones."""
+    if length % 2 != 0 or num_tiles == 0:
+        return length % 2 == 0
+    packed = _split_cycles(lines, length // 2, num_tiles) + _CYCLES_OF_PACKING
+    return _is_long(length, "c64") or packed < _split_cycles(lines, length, num_tiles)
 
 
 def _few(length: int) -> int:
@@ -118,12 +134,12 @@ def _count(ops: list[Op], flops: int) -> None:
 def _real_lines(rewriter: Rewriter, value: Value, dtype: str, num_tiles: int) -> Value:
     """RFFT along the last dimension.
 
-    Of an even number n = 2 m of values: X[k] = (Z[k] + Z'[m - k]) / 2 - i / 2 exp(-2 pi i k / n) (Z[k] - Z'[m - k]),
+    Packed, of n = 2 m values: X[k] = (Z[k] + Z'[m - k]) / 2 - i / 2 exp(-2 pi i k / n) (Z[k] - Z'[m - k]),
     where Z is the transform of the m values x[2 k] + i x[2 k + 1], of period m, and Z' its conjugate.
     """
     *batch, n = value.shape
     zeros, m = (0,) * len(batch), n // 2
-    if n % 2 != 0:
+    if not _is_packed(math.prod(batch), n, num_tiles):
         whole = _lines(rewriter, _complex(rewriter, value, None, dtype), "FFT", num_tiles)
         return rewriter.slice(whole, (*zeros, 0), (*batch, m + 1))
     pairs = rewriter.reshape(value, (*batch, m, 2))
@@ -143,13 +159,13 @@ def _real_lines(rewriter: Rewriter, value: Value, dtype: str, num_tiles: int) ->
 def _lines_to_real(rewriter: Rewriter, value: Value, n: int, num_tiles: int) -> Value:
     """IRFFT to n values along the last dimension.
 
-    Of an even number n = 2 m: x[2 k] + i x[2 k + 1] is the transform of
+    Packed, of n = 2 m values: x[2 k] + i x[2 k + 1] is the transform of
     (X[k] + X'[m - k]) / 2 + i / 2 exp(2 pi i k / n) (X[k] - X'[m - k]), where X' is the conjugate of X.
     """
     dtype = value.dtype
     *batch, _ = value.shape
     zeros, m = (0,) * len(batch), n // 2
-    if n % 2 != 0:
+    if not _is_packed(math.prod(batch), n, num_tiles):
         whole = _lines(rewriter, _whole_spectrum(rewriter, value, n), "IFFT", num_tiles)
         return rewriter.elementwise("real", whole, dtype=_REAL[dtype])
     # The first and the last frequency are real.
