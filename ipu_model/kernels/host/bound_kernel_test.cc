@@ -144,7 +144,7 @@ TEST(ReductionsCombineInTheSameOrder) {
             bound += CheckBound(
                 {values.tensor, init.tensor}, {result.tensor},
                 [&] { kernel.Run(context.host, &values.tensor, &init.tensor, mask, &result.tensor); },
-                [&](const auto& i, const auto& o) { return kernel.Bind(i.data(), mask, o[0]); });
+                [&](const auto& i, const auto& o) { return kernel.Bind(i.data(), mask, o.data()); });
           }
         }
       }
