@@ -30,6 +30,7 @@ from jax_ipu.compiler.passes import (
     invariants,
     joined,
     known_indices,
+    last_updates,
     layouts,
     long_reductions,
     long_rows,
@@ -99,6 +100,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("sorted lookups", sorted_lookups.run),
     ("order statistics", order_statistics.run),
     ("flat indices", flat_indices.run),
+    ("last updates", last_updates.run),
     ("row loops", row_loops.run),
     ("blocks", blocks.run),
     ("long reductions", long_reductions.run),
@@ -116,7 +118,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("outline", outline.run),
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
-_COST_MEMORY = frozenset(("combine collectives", "invariants"))
+_COST_MEMORY = frozenset(("combine collectives", "invariants", "last updates"))
 _SAVE_MEMORY = frozenset(
     ("recompute", "outline", "order statistics", "row loops", "long reductions", "long rows", "index parts")
 )

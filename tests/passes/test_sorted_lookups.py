@@ -7,6 +7,7 @@ import pytest
 
 import jax_ipu
 from jax_ipu.compiler import pipeline
+from jax_ipu.compiler.passes import sorted_lookups
 from support.modes import array, check, each_mode
 from support.stages import imported
 
@@ -66,3 +67,46 @@ def test_large_tables_of_further_lookups(memory, left):
     module.memory = memory
     pipeline.rewrite(module)
     assert sum(op.name == "gather" for op in module.main.block.walk()) == left
+
+
+# Elements that are set at the positions of a sort: a function of X, and whether a scatter is left.
+SET = {
+    "inverse": (lambda x: jnp.zeros(40, int).at[jnp.argsort(x[:, 2])].set(jnp.arange(40)), False),
+    "elements": (lambda x: x[:, 0].at[jnp.argsort(x[:, 2])].set(x[:, 3]), False),
+    "booleans": (lambda x: (x[:, 0] > 0).at[jnp.argsort(x[:, 2])].set(x[:, 3] > 0), False),
+    "in_a_loop": (lambda x: jax.lax.fori_loop(0, 3, lambda i, s: s.at[jnp.argsort(s)].set(s + 1), x[:, 3]), False),
+    "one_value": (lambda x: x[:, 0].at[jnp.argsort(x[:, 2])].set(5), False),
+    "rows": (lambda x: x.at[jnp.argsort(x[:, 2])].set(x + 1), True),
+    "some": (lambda x: x[:, 0].at[jnp.argsort(x[:, 2])[:30]].set(x[:30, 3]), True),
+    "of_more": (lambda x: jnp.zeros(50).at[jnp.argsort(x[:, 2])].set(x[:, 3]), True),
+    "sums": (lambda x: x[:, 0].at[jnp.argsort(x[:, 2])].add(x[:, 3]), True),
+}
+
+
+@pytest.fixture
+def _at_any_size(monkeypatch):
+    monkeypatch.setattr(sorted_lookups, "_MANY", 0)
+    jax.clear_caches()
+
+
+@each_mode
+@pytest.mark.parametrize("case", SET)
+def test_values_that_are_set(case, mode, _at_any_size):
+    check(SET[case][0], X, mode=mode)
+
+
+@pytest.mark.parametrize("case", SET)
+def test_elements_that_are_set(case, _at_any_size):
+    function, left = SET[case]
+    module = imported(jax.jit(function).lower(X).as_text())
+    pipeline.rewrite(module)
+    assert any(op.name == "scatter" for op in module.main.block.walk()) == left
+
+
+def test_many_elements_are_sorted():
+    x = jax.ShapeDtypeStruct((3_000_000,), np.float32)
+    sort, inverse = (
+        jax_ipu.estimate(f, x).cycles
+        for f in (jnp.argsort, lambda x: jnp.zeros(x.size, int).at[jnp.argsort(x)].set(jnp.arange(x.size)))
+    )
+    assert inverse < 2.5 * sort

@@ -1,20 +1,24 @@
 """Lookups of what was sorted, at the positions that the sort gives, are the sorted elements: `x[jnp.argsort(x)]`.
 
-`jnp.unique` is written so. A sort moves its operands anyhow; the lookup would cost as much as half a sort.
+`jnp.unique` is written so. A sort moves its operands anyhow; the lookup would cost as much as half a sort. And many
+elements that are set at these positions (`x.at[order].set(u)`, the inverse of `order`) are sorted by them.
 """
 
 from __future__ import annotations
 
 import math
 
-from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.expression import replaces_state
+from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes import dce
-from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
-from jax_ipu.compiler.types import INTEGER, SIZE
+from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+from jax_ipu.compiler.types import INTEGER, SIZE, num_elements
 
 _SORT = "ipu.sort_with_positions"
 # Where a table of this part of the memory is looked up, it lies better as lookups want it than as it was sorted.
 _LARGE_TABLE = 1 / 10
+# From so many elements on, a sort by the positions takes much less time than setting the elements.
+_MANY = 1 << 21
 
 
 def run(module: Module) -> None:
@@ -22,7 +26,10 @@ def run(module: Module) -> None:
     if not any(op.name == _SORT for op in module.main.block.walk()):
         return
     most = module.memory * _LARGE_TABLE if module.memory else math.inf
-    rewrite(module.main.block, {"gather": lambda op, rewriter: _gather(op, rewriter, most)})
+    rules: dict[str, Rule] = {"gather": lambda op, rewriter: _gather(op, rewriter, most)}
+    if not module.frugal:
+        rules["scatter"] = _scatter
+    rewrite(module.main.block, rules)
     dce.run(module)
     rewrite(module.main.block, {_SORT: _without_positions})
 
@@ -50,6 +57,29 @@ def _gather(op: Op, rewriter: Rewriter, most: float) -> Value | None:
         if operand.dtype == table.dtype and _unmoved(operand) is _unmoved(table):
             return rewriter.reshape(result, op.result.shape)
     return None
+
+
+def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
+    """Elements of one dimension that are all set, each once."""
+    if len(op.results) != 1 or not replaces_state(op.regions[0]) or len(op.result.shape) != 1:
+        return None
+    table, indices, updates = op.operands
+    _, positions = _sort_of(indices)
+    numbers = op.attrs["scatter_dimension_numbers"]
+    alone = numbers["inserted_window_dims"] == (0,) and numbers["index_vector_dim"] == 1
+    if not alone or positions is None or not positions.shape == updates.shape == table.shape:
+        return None
+    if num_elements(table.shape) < _MANY:
+        return None
+    args = [Value((), dtype, None, i) for i, dtype in enumerate(("s32", "s32", updates.dtype, updates.dtype))]
+    less = {"comparison_direction": "LT", "compare_type": "SIGNED"}
+    compare = Op("compare", args[:2], [((), "pred")], less, (), op.location)
+    body = Block(args, [compare, Op("return", compare.results, [], None, (), op.location)])
+    attrs = {"dimension": 0, "is_stable": True}
+    types = [(positions.shape, "s32"), (updates.shape, updates.dtype)]
+    sort = Op("sort", [positions, updates], types, attrs, (body,), op.location)
+    rewriter.ops.append(sort)
+    return sort.results[1]
 
 
 def _sort_of(indices: Value) -> tuple[Op | None, Value | None]:
