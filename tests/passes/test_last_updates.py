@@ -15,7 +15,7 @@ from support.stages import legal
 RANDOM = np.random.default_rng(2)
 TABLE, ROWS = array(500), array(200, 3)
 # Some are outside on either side, and most rows are set several times.
-I, J = (RANDOM.integers(-n - 50, n + 50, 900).astype(np.int32) for n in (500, 200))
+PLACES, ROW_PLACES = (RANDOM.integers(-n - 50, n + 50, 900).astype(np.int32) for n in (500, 200))
 U, V = array(900), array(900, 3)
 LEAST = last_updates._LEAST
 UNIQUE = RANDOM.permutation(500).astype(np.int32)
@@ -31,21 +31,21 @@ def _columns(x, i, u):
 
 # Each with whether the last updates are found first.
 PROGRAMS = {
-    "elements": (lambda x, i, u: x.at[i].set(u), (TABLE, I, U), True),
-    "rows": (lambda x, i, u: x.at[i].set(u), (ROWS, J, V), True),
-    "a constant": (lambda x, i: x.at[i].set(2.0), (TABLE, I), True),
-    "not a number": (lambda x, i, u: x.at[i].set(jnp.where(u > 0, jnp.nan, u)), (TABLE, I, U), True),
-    "bytes": (lambda x, i, u: x.at[i].set(u), (TABLE.astype("int8"), I, U.astype("int8")), True),
-    "booleans": (lambda x, i, u: x.at[i].set(u), (TABLE > 0, I, U > 0), True),
-    "complex": (lambda x, i, u: x.at[i].set(u), (TABLE + 1j, I, U - 1j), True),
-    "f16": (lambda x, i, u: x.at[i].set(u), (ROWS.astype("float16"), J, V.astype("float16")), True),
+    "elements": (lambda x, i, u: x.at[i].set(u), (TABLE, PLACES, U), True),
+    "rows": (lambda x, i, u: x.at[i].set(u), (ROWS, ROW_PLACES, V), True),
+    "a constant": (lambda x, i: x.at[i].set(2.0), (TABLE, PLACES), True),
+    "not a number": (lambda x, i, u: x.at[i].set(jnp.where(u > 0, jnp.nan, u)), (TABLE, PLACES, U), True),
+    "bytes": (lambda x, i, u: x.at[i].set(u), (TABLE.astype("int8"), PLACES, U.astype("int8")), True),
+    "booleans": (lambda x, i, u: x.at[i].set(u), (TABLE > 0, PLACES, U > 0), True),
+    "complex": (lambda x, i, u: x.at[i].set(u), (TABLE + 1j, PLACES, U - 1j), True),
+    "f16": (lambda x, i, u: x.at[i].set(u), (ROWS.astype("float16"), ROW_PLACES, V.astype("float16")), True),
     "each once": (lambda x, i, u: x.at[i].set(u, unique_indices=True), (TABLE, UNIQUE, U[:500]), True),
     "the inverse of a permutation": (lambda i: jnp.zeros(500, int).at[i].set(jnp.arange(500)), (UNIQUE,), True),
-    "two indices": (lambda x, i, j, u: x.at[i % 9, j % 7].set(u), (ROWS.reshape(20, 30), I, J, U), False),
-    "a matrix of indices": (lambda x, i, u: x.at[i.reshape(30, 30)].set(u.reshape(30, 30)), (TABLE, I, U), True),
-    "in a loop": (_in_a_loop, (TABLE, I, U), True),
-    "sums": (lambda x, i, u: x.at[i].add(u), (TABLE, I, U), False),
-    "columns": (_columns, (ROWS, J, array(200, 900)), False),
+    "two indices": (lambda x, i, j, u: x.at[i % 9, j % 7].set(u), (ROWS.reshape(20, 30), PLACES, ROW_PLACES, U), False),
+    "a matrix of indices": (lambda x, i, u: x.at[i.reshape(30, 30)].set(u.reshape(30, 30)), (TABLE, PLACES, U), True),
+    "in a loop": (_in_a_loop, (TABLE, PLACES, U), True),
+    "sums": (lambda x, i, u: x.at[i].add(u), (TABLE, PLACES, U), False),
+    "columns": (_columns, (ROWS, ROW_PLACES, array(200, 900)), False),
 }
 
 

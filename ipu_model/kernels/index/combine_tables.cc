@@ -1,6 +1,7 @@
 #include "kernels/index/combine_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -30,15 +31,19 @@ struct Multiply {
     return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
   }
 };
-template <typename T>
-struct Minimum {
-  static constexpr T kNeutral = std::numeric_limits<T>::max();
-  static T Apply(T a, T b) { return std::min(a, b); }
-};
-template <typename T>
-struct Maximum {
-  static constexpr T kNeutral = std::numeric_limits<T>::lowest();
-  static T Apply(T a, T b) { return std::max(a, b); }
+// The order of floats is that of XLA: NaN is larger and smaller than all, and -0 is below +0.
+template <typename T, bool kLargest>
+struct Extreme {
+  using Limits = std::numeric_limits<T>;
+  static constexpr T kNeutral = kLargest ? (Limits::has_infinity ? -Limits::infinity() : Limits::lowest())
+                                         : (Limits::has_infinity ? Limits::infinity() : Limits::max());
+  static T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a != a || b != b) return a != a ? a : b;
+      if (a == b) return std::signbit(a) == kLargest ? b : a;
+    }
+    return (a < b) == kLargest ? b : a;
+  }
 };
 template <typename T>
 struct And {
@@ -50,6 +55,8 @@ struct Or {
   static constexpr T kNeutral = 0;
   static T Apply(T a, T b) { return static_cast<T>(a | b); }
 };
+
+bool IsExtreme(Combine combine) { return combine == Combine::kMinimum || combine == Combine::kMaximum; }
 
 // The last place of a table takes the rows whose index is outside.
 std::int64_t TableSize(const WindowRows::Elements& elements) { return elements.limit + 2; }
@@ -129,17 +136,36 @@ bool WithInteger(DType type, F&& f) {
       return false;
   }
 }
+template <typename F>
+bool WithFloat(DType type, F&& f) {
+  if (type == DType::kF32) f(float{});
+  if (type == DType::kF64) f(double{});
+  return type == DType::kF32 || type == DType::kF64;
+}
 
 }  // namespace
 
 bool CombinesInTables(Combine combine, DType type, const WindowRows::Elements& elements, std::int64_t n) {
   if (combine == Combine::kSet || combine == Combine::kGeneral) return false;
   const std::int64_t places = elements.limit + 1;
-  return places <= kMostPlaces && n >= kRowsPerPlace * places && WithInteger(type, [](auto) {});
+  const auto none = [](auto) {};
+  const bool has_type = WithInteger(type, none) || (IsExtreme(combine) && WithFloat(type, none));
+  return has_type && places <= kMostPlaces && n >= kRowsPerPlace * places;
 }
 
 void CombineInTables(HostContext& context, Combine combine, DType type, const WindowRows::Elements& elements,
                      std::int64_t n, const void* updates, void* out) {
+  const auto extreme = [&](auto zero) {
+    using T = decltype(zero);
+    const T* const from = static_cast<const T*>(updates);
+    T* const to = static_cast<T*>(out);
+    if (combine == Combine::kMinimum) return Run<T, Extreme<T, false>>(context, elements, n, from, to);
+    Run<T, Extreme<T, true>>(context, elements, n, from, to);
+  };
+  if (IsExtreme(combine)) {
+    WithInteger(type, extreme) || WithFloat(type, extreme);
+    return;
+  }
   WithInteger(type, [&](auto zero) {
     using T = decltype(zero);
     const T* const from = static_cast<const T*>(updates);
@@ -149,16 +175,11 @@ void CombineInTables(HostContext& context, Combine combine, DType type, const Wi
         return Run<T, Add<T>>(context, elements, n, from, to);
       case Combine::kMultiply:
         return Run<T, Multiply<T>>(context, elements, n, from, to);
-      case Combine::kMinimum:
-        return Run<T, Minimum<T>>(context, elements, n, from, to);
-      case Combine::kMaximum:
-        return Run<T, Maximum<T>>(context, elements, n, from, to);
       case Combine::kAnd:
         return Run<T, And<T>>(context, elements, n, from, to);
       case Combine::kOr:
         return Run<T, Or<T>>(context, elements, n, from, to);
-      case Combine::kSet:
-      case Combine::kGeneral:
+      default:
         return;
     }
   });

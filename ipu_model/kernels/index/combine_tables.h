@@ -1,4 +1,4 @@
-// Many integers that are combined into few places: every thread has tables of its own.
+// Many numbers that are combined into few places: every thread has tables of its own.
 #ifndef IPU_MODEL_KERNELS_INDEX_COMBINE_TABLES_H_
 #define IPU_MODEL_KERNELS_INDEX_COMBINE_TABLES_H_
 

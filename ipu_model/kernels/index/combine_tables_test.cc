@@ -2,6 +2,7 @@
 #include "kernels/index/combine_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -91,6 +92,36 @@ TEST(EveryTypeAndOperation) {
   Check<std::int16_t>(DType::kS16);
   Check<std::int32_t>(DType::kS32);
   Check<std::int64_t>(DType::kS64);
+}
+
+TEST(ExtremaOfFloats) {
+  const float infinity = INFINITY;
+  for (const bool largest : {true, false}) {
+    const std::vector<float> updates = {1, -2, 0.0f, -0.0f, infinity, -infinity, NAN, 3};
+    const std::vector<std::int32_t> of = {0, 0, 1, 1, 2, 3, 4, 5};
+    std::vector<float> values;
+    std::vector<std::int32_t> index;
+    for (int k = 0; k < 400; ++k) {
+      values.push_back(updates[static_cast<std::size_t>(k % 8)]);
+      index.push_back(of[static_cast<std::size_t>(k % 8)]);
+    }
+    const WindowRows::Elements elements{DType::kS32, index.data(), 1, 0, 6, 0, 1, 1};
+    const Combine combine = largest ? Combine::kMaximum : Combine::kMinimum;
+    CHECK(CombinesInTables(combine, DType::kF32, elements, 400));
+    std::vector<float> out(7, 0.5f);
+    out[1] = largest ? -1.0f : 1.0f;
+    SerialPool pool(2);
+    Scratch scratch;
+    HostContext context{pool, scratch};
+    CombineInTables(context, combine, DType::kF32, elements, 400, values.data(), out.data());
+    CHECK_EQ(out[0], largest ? 1.0f : -2.0f);
+    CHECK(out[1] == 0 && std::signbit(out[1]) != largest);
+    CHECK_EQ(out[2], largest ? infinity : 0.5f);
+    CHECK_EQ(out[3], largest ? 0.5f : -infinity);
+    CHECK(std::isnan(out[4]));
+    CHECK_EQ(out[5], largest ? 3.0f : 0.5f);
+    CHECK_EQ(out[6], 0.5f);  // nothing
+  }
 }
 
 TEST(OnlyWhereTheOrderDoesNotMatterAndRowsAreMany) {
