@@ -52,6 +52,7 @@ PROGRAMS = {
 @pytest.fixture(autouse=True)
 def _at_any_size(monkeypatch):
     monkeypatch.setattr(last_updates, "_LEAST", 0)
+    monkeypatch.setattr(last_updates, "_FEWEST", 0)
     jax.clear_caches()
 
 

@@ -12,9 +12,9 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import SIZE, num_elements
 
-# Updates times rows times the square of the bytes of a row, from which on this takes about half of the cycles, and the
-# most rows for each update.
-_LEAST, _MOST_ROWS = 4e13, 64
+# Where this takes about half of the cycles, by the estimates of both forms: for at least so many updates, so many updates
+# times rows times the third power of a row's bytes, and at most so many rows, or bytes of rows, for each update.
+_FEWEST, _LEAST, _MOST_ROWS, _MOST_BYTES = 4096, 1.5e14, 8, 1024
 _LARGEST = 2**31 - 1  # positions are s32
 
 
@@ -38,7 +38,9 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
         and updates.shape == (*batch, *row)
     )
     count, size = num_elements(batch), num_elements(tuple(row)) * SIZE[table.dtype]
-    if not of_rows or count > _LARGEST or rows > _MOST_ROWS * count or count * rows * size**2 < _LEAST:
+    if not of_rows or not _FEWEST <= count <= _LARGEST or count * rows * size**3 < _LEAST:
+        return None
+    if rows > count * max(_MOST_ROWS, _MOST_BYTES // size):
         return None
     positions = rewriter.reshape(rewriter.emit("iota", (), (count,), "s32", {"iota_dimension": 0}), batch)
     args = [Value((), "s32", None, i) for i in range(2)]
