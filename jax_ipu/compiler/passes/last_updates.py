@@ -13,7 +13,7 @@ from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import SIZE, num_elements
 
 # Where this takes about half of the cycles, by the estimates of both forms: for at least so many updates, so many
-# updates times rows times the third power of a row's bytes, and at most so many rows, or bytes of rows, for each update.
+# updates times rows times the third power of the bytes of a row, and at most so many rows or bytes of rows for each.
 _FEWEST, _LEAST, _MOST_ROWS, _MOST_BYTES = 4096, 1.5e14, 8, 1024
 _LARGEST = 2**31 - 1  # positions are s32
 
