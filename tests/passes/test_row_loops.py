@@ -27,6 +27,30 @@ def halvings(x, scale):
     return low * 2, pairs, jnp.zeros(40).at[low.astype(int)].add(x)
 
 
+def halved(x, scale):
+    """A loop for each row until it is small, after and before what is computed of the rows."""
+
+    def until_small(row):
+        return jax.lax.while_loop(
+            lambda c: c[0] > 1, lambda c: (c[0] * scale, c[1] + 1, c[2] * 2), (row, 0, jnp.ones(2))
+        )
+
+    size, trips, pairs = jax.vmap(until_small)(jnp.abs(jnp.nan_to_num(x)))
+    return size + 1, trips * 2, pairs
+
+
+def nested(x):
+    """Loops in loops, each until no row goes on."""
+
+    def inner(row):
+        return jax.lax.while_loop(lambda v: v > 8, lambda v: v - 7, row)
+
+    def outer(row):
+        return jax.lax.while_loop(lambda c: c[1] < 3, lambda c: (inner(c[0]) + row, c[1] + (c[0] > 2) + 1), (row, 0))
+
+    return jax.vmap(outer)(jnp.nan_to_num(x))
+
+
 # Functions and arguments.
 CASES = {
     "searchsorted": (jnp.searchsorted, TABLE, QUERIES),
@@ -48,6 +72,10 @@ CASES = {
         np.nan_to_num(QUERIES),
         TABLE,
     ),
+    "until each is done": (halved, QUERIES, np.float32(0.5)),
+    "until each is done, nested": (nested, QUERIES),
+    "gamma": (lambda k: jax.random.gamma(k, 2.0, (9_000,)), np.array([1, 2], np.uint32)),
+    "beta": (lambda k: jax.random.beta(k, 2.0, 0.5, (9_000,)), np.array([1, 2], np.uint32)),
     "rows": (lambda a, v: jax.vmap(lambda q: jnp.searchsorted(a, q))(v.reshape(-1, 2)), TABLE, QUERIES),
 }
 # Rows that depend on others, or the order of rows.
@@ -58,6 +86,18 @@ WHOLE = {
     "one element": (lambda v: jax.lax.fori_loop(0, 5, lambda i, s: s + v * v[i], v * 2), np.nan_to_num(QUERIES)),
     "columns": (
         lambda v: jax.lax.fori_loop(0, 5, lambda i, s: s + (v[:300, None] * v[None, :300])[:, 5], v[:300]),
+        np.nan_to_num(QUERIES),
+    ),
+    "until all are done": (
+        lambda v: jax.lax.while_loop(lambda v: (v > 1).any(), lambda v: v * 0.5, v),
+        np.nan_to_num(QUERIES),
+    ),
+    "done by another measure": (
+        lambda v: jax.lax.while_loop(lambda v: (v > 1).any(), lambda v: jnp.where(v > 1.5, v * 0.5, v - 0.1), v),
+        np.nan_to_num(QUERIES),
+    ),
+    "done as others are": (
+        lambda v: jax.lax.while_loop(lambda v: (v > v.sum()).any(), lambda v: jnp.where(v > v.sum(), v * 0.5, v), v),
         np.nan_to_num(QUERIES),
     ),
     "small": (jnp.searchsorted, TABLE, QUERIES[:2_000]),
@@ -111,6 +151,16 @@ FITTING = {
     "searchsorted": (jnp.searchsorted, _array(1_000), _array(58_000_000)),
     "in as many": (jnp.searchsorted, _array(39_000_000), _array(39_000_000)),
 }
+
+
+@pytest.mark.parametrize(
+    "sample", [lambda k, n: jax.random.gamma(k, 2.0, (n,)), lambda k, n: jax.random.t(k, 3.0, (n,))]
+)
+def test_random_numbers_of_a_loop_for_each(sample):
+    key = _array(2, "uint32")
+    estimates = [jax_ipu.estimate(lambda k, n=n: sample(k, n), key) for n in (1_000_000, 30_000_000)]
+    assert estimates[1].fits
+    assert estimates[1].cycles < 45 * estimates[0].cycles
 
 
 @pytest.mark.parametrize("case", FITTING)

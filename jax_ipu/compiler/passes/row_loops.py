@@ -3,12 +3,15 @@
 `jnp.searchsorted`, and with it `jnp.digitize` and `jnp.histogram`, is a loop with bounds for each element, which looks
 up an element between them: several arrays as large as the operand. A loop over parts of the rows has these for a part
 only. What is computed of the rows alone before or after, and sums of them by index, are part of it.
+
+So is a loop until no row goes on, as `jax.vmap` makes it of a loop for each row (`jax.random.gamma`): rows that are
+done keep their state, so those of a part need not wait for others.
 """
 
 from __future__ import annotations
 
-from jax_ipu.compiler.expression import is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops, depending, has_effect, size_in_bytes
+from jax_ipu.compiler.expression import is_elementwise, single_op, splat_of
+from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, clone_ops, depending, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape
 
@@ -26,7 +29,7 @@ def run(module: Module) -> None:
     block = module.main.block
     if not module.memory:
         return
-    for loop in [op for op in block.ops if op.name == "ipu.repeat"]:
+    for loop in [op for op in block.ops if op.name in LOOPS]:
         rows = next((o.shape[0] for o in loop.operands if o.shape), 0)
         state = sum(size_in_bytes(o) for o in loop.operands if o.shape[:1] == (rows,))
         if loop not in block.ops or rows < 2 or state < module.memory * _LARGE:
@@ -47,14 +50,29 @@ class _Group:
         self.sums: list[Op] = []  # scatters of rows
 
     def grow(self, loop: Op) -> bool:
-        """Adds the loop, and the ops after it that can be added; whether the loop can."""
+        """Adds the loop, the ops after it that can be added, and those before it whose results nothing else reads.
+
+        Returns:
+            Whether the loop can be added.
+        """
         if not self._add(loop):
             return False
         for op in self.block.ops[self.block.ops.index(loop) + 1 :]:
             reads = any(o in self.values for o in op.operands)
             # Another such loop reads the same rows.
-            if reads or (op.name == "ipu.repeat" and any(o.shape[:1] == (self.extent,) for o in op.operands)):
+            if reads or (op.name in LOOPS and any(o.shape[:1] == (self.extent,) for o in op.operands)):
                 self._add(op)
+        inside = {inner for op in self.ops for inner in _all(op)}
+        for op in reversed(self.block.ops[: self.block.ops.index(loop)]):
+            inputs: dict[Value, None] = {}
+            read = any(r in self.inputs for r in op.results)
+            if not read or op.name in LOOPS or any(u not in inside for r in op.results for u in r.users):
+                continue
+            if self._is_of_rows(op, set(), inputs):
+                self.ops.insert(0, op)
+                self.values.update(op.results)
+                self.inputs = {v: None for v in (*self.inputs, *inputs) if v not in op.results}
+                inside.update(_all(op))
         return True
 
     def _add(self, op: Op) -> bool:
@@ -108,23 +126,50 @@ class _Group:
             numbers, (table, indices) = op.attrs["dimension_numbers"], op.operands
             own = not numbers["operand_batching_dims"] and 0 not in numbers["offset_dims"]
             return own and table not in values and self._indexed(indices, numbers, values, inputs)
-        return op.name == "ipu.repeat" and self._is_loop_of_rows(op, values, inputs)
+        if op.name in ("slice", "concatenate", "ipu.threefry2x32"):
+            return self._keeps_rows(op) and all(self._read(o, values, inputs) for o in op.operands)
+        if op.name == "while":
+            goes_on = _goes_on(op)
+            if goes_on is None or not _keep_rows_that_are_done(op, goes_on):
+                return False
+            return self._is_body_of_rows(op, op.regions[0], None, values, inputs) and self._is_body_of_rows(
+                op, op.regions[1], op.regions[1].results, values, inputs
+            )
+        return op.name == "ipu.repeat" and self._is_body_of_rows(
+            op, op.regions[0], op.regions[0].results, values, inputs
+        )
+
+    def _keeps_rows(self, op: Op) -> bool:
+        """Whether the op moves no element to another row, and makes the same of each row wherever it is."""
+        if not all(self._has_rows(r) for r in op.results):
+            return False
+        if op.name == "concatenate":
+            return bool(op.attrs["dimension"] != 0)
+        if op.name == "slice":
+            return (op.attrs["start_indices"][0], op.attrs["strides"][0]) == (0, 1)
+        return all(strides[0] == 0 for _, strides in op.attrs.get("counters", ()))
 
     def _indexed(self, indices: Value, numbers: dict[str, int], values: set[Value], inputs: dict[Value, None]) -> bool:
         return numbers["index_vector_dim"] != 0 and self._read(indices, values, inputs)
 
-    def _is_loop_of_rows(self, op: Op, values: set[Value], inputs: dict[Value, None]) -> bool:
-        body = op.regions[0]
+    def _is_body_of_rows(
+        self, op: Op, body: Block, results: list[Value] | None, values: set[Value], inputs: dict[Value, None]
+    ) -> bool:
+        """Whether each row of the `results` of a loop's region is made of the same row; None for a condition."""
         for operand in op.operands:
             if operand in values or self._has_rows(operand):
                 self._read(operand, values, inputs)
         inside = values | {arg for arg in body.args if self._has_rows(arg)}
         for inner in body.ops:
+            if inner.name != "return" and has_effect(inner):
+                return False
             if inner.name == "constant" and (splat_of(inner.result) is not None or not self._has_rows(inner.result)):
                 continue
             if inner.name == "return":
-                pairs = zip(inner.operands, body.args, strict=True)
+                pairs = zip(results or (), body.args, strict=False)
                 return all(self._has_rows(arg) == self._read(result, inside, inputs) for result, arg in pairs)
+            if results is None and inner.result is body.results[0]:
+                continue  # whether any row goes on
             if self._is_of_rows(inner, inside, inputs):
                 inside.update(inner.results)
             elif inner.regions or any(o in inside or self._has_rows(o) for o in (*inner.operands, *inner.results)):
@@ -145,7 +190,7 @@ class _Group:
     def replace(self, memory: int) -> None:
         """Puts a loop over parts in place of the ops."""
         block = self.block
-        inside = {inner for op in self.ops for inner in (op, *(n for region in op.regions for n in region.walk()))}
+        inside = {inner for op in self.ops for inner in _all(op)}
         made = [r for op in self.ops for r in op.results if r in self.values and any(u not in inside for u in r.users)]
         rows = self._rows(made, memory)
         if not 0 < rows < self.extent:
@@ -248,21 +293,24 @@ class _Group:
             literal = splat_of(table)
             operands[0] = table if literal is None else rewriter.constant(literal)
         regions = []
-        if op.name == "ipu.repeat":
-            body = op.regions[0]
-            args = [Value(o.shape, o.dtype, None, i) for i, o in enumerate(operands)]
-            inner = Rewriter()
-            inside = {**found, **dict(zip(body.args, args, strict=True))}
-            for nested in body.ops:
-                inner.location = nested.location
-                self._emit_op(nested, inside, rows, inner, {})
-            regions = [Block(args, inner.ops)]
+        if op.name in LOOPS:
+            for body in op.regions:
+                args = [Value(o.shape, o.dtype, None, i) for i, o in enumerate(operands)]
+                inner = Rewriter()
+                inside = {**found, **dict(zip(body.args, args, strict=True))}
+                for nested in body.ops:
+                    inner.location = nested.location
+                    self._emit_op(nested, inside, rows, inner, {})
+                regions.append(Block(args, inner.ops))
         elif op.regions:
             args = [Value(a.shape, a.dtype, None, a.index) for a in op.regions[0].args]
             regions = [Block(args, clone_ops(op.regions[0], dict(zip(op.regions[0].args, args, strict=True))))]
         shapes = [(self._shape(r, rows) if op.name not in ("scatter", "constant") else r.shape) for r in op.results]
         types = [(shape, r.dtype) for shape, r in zip(shapes, op.results, strict=True)]
-        copy = Op(op.name, operands, types, dict(op.attrs), regions, op.location)
+        attrs = dict(op.attrs)
+        if op.name == "slice":
+            attrs["limit_indices"] = (rows, *attrs["limit_indices"][1:])
+        copy = Op(op.name, operands, types, attrs, regions, op.location)
         rewriter.ops.append(copy)
         if op in states:
             states[op] = copy.result
@@ -273,6 +321,11 @@ class _Group:
         return (rows, *value.shape[1:]) if self._has_rows(value) else value.shape
 
 
+def _all(op: Op) -> list[Op]:
+    """The op and those in its regions."""
+    return [op, *(inner for region in op.regions for inner in region.walk())]
+
+
 def _slice(value: Value, begin: int, end: int, rewriter: Rewriter) -> Value:
     others = value.shape[1:]
     return rewriter.slice(value, (begin, *(0 for _ in others)), (end, *others))
@@ -280,8 +333,60 @@ def _slice(value: Value, begin: int, end: int, rewriter: Rewriter) -> Value:
 
 def _row_bytes(op: Op, extent: int) -> float:
     """The bytes of a row of the state of a loop and of what a trip makes, or of what another op reads and makes."""
-    values = [*op.operands, *op.results] if op.name != "ipu.repeat" else list(op.operands)
+    values = [*op.operands, *op.results] if op.name not in LOOPS else list(op.operands)
     held = sum(size_in_bytes(v) for v in values if v.shape[:1] == (extent,)) / extent
-    inner = [i for region in op.regions for i in region.ops if op.name == "ipu.repeat" and not is_elementwise(i)]
-    made = [size_in_bytes(o) for i in inner if i.name == "gather" for o in (i.operands[1], i.result)]
-    return held + max(sum(made) / extent, 4)
+    inner = [i for region in op.regions for i in region.ops if op.name in LOOPS and not is_elementwise(i)]
+    made = sum(size_in_bytes(o) for i in inner if i.name == "gather" for o in (i.operands[1], i.result)) / extent
+    # What a loop within and random numbers take, with what is made of these.
+    others = [_row_bytes(i, extent) for i in inner if i.name in (*LOOPS, "ipu.threefry2x32", "concatenate")]
+    return held + max(made, 3 * max(others, default=0), 4)
+
+
+def _goes_on(loop: Op) -> Value | None:
+    """Whether each row goes on: the values of which the condition of a `while` is whether any holds."""
+    (any_row,) = loop.regions[0].results
+    op = any_row.op
+    if op is None or op.name != "reduce" or len(op.results) != 1 or single_op(op.regions[0]) != "or":
+        return None
+    value, first = op.operands
+    literal = splat_of(first)
+    if literal is None or any(literal.data) or tuple(op.attrs["dimensions"]) != tuple(range(len(value.shape))):
+        return None
+    return value if len(value.shape) == 1 else None
+
+
+def _keep_rows_that_are_done(loop: Op, goes_on: Value) -> bool:
+    """Whether the body of a `while` gives the rows that do not go on back as they were."""
+    condition, body = loop.regions
+    args = dict(zip(condition.args, body.args, strict=True))
+
+    def is_kept(result: Value, arg: Value) -> bool:
+        if result is arg:
+            return True
+        op = result.op
+        if op is None or op.name != "select" or op.operands[2] is not arg:
+            return False
+        predicate = op.operands[0]
+        spread = predicate.op
+        if spread is not None and spread.name == "broadcast_in_dim" and predicate.shape != goes_on.shape:
+            if tuple(spread.attrs["broadcast_dimensions"]) != (0,):
+                return False
+            predicate = spread.operands[0]
+        return _is_same(goes_on, predicate, args)
+
+    return all(is_kept(result, arg) for result, arg in zip(body.results, body.args, strict=True))
+
+
+def _is_same(a: Value, b: Value, known: dict[Value, Value]) -> bool:
+    """Whether `b` is computed as `a` is; `known`: values that are known to be the same, which grows."""
+    if a is b or known.get(a) is b:
+        return True
+    if a.op is None or b.op is None or a.op.regions or len(a.op.results) != 1 or a.op.name != b.op.name:
+        return False
+    attrs, others = ({k: v for k, v in op.attrs.items() if k != "value"} for op in (a.op, b.op))
+    literals = [op.attrs["value"].key() for op in (a.op, b.op) if "value" in op.attrs]
+    same = (a.shape, a.dtype, attrs) == (b.shape, b.dtype, others) and len({*map(repr, literals)}) <= 1
+    if not same or not all(_is_same(x, y, known) for x, y in zip(a.op.operands, b.op.operands, strict=True)):
+        return False
+    known[a] = b
+    return True
