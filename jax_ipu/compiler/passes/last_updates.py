@@ -8,7 +8,7 @@ while blocks of the table pass by the updates, at a cost that grows with the sum
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import replaces_state
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import SIZE, num_elements
 
@@ -43,12 +43,11 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
     if rows > count * max(_MOST_ROWS, _MOST_BYTES // size):
         return None
     positions = rewriter.reshape(rewriter.emit("iota", (), (count,), "s32", {"iota_dimension": 0}), batch)
-    args = [Value((), "s32", None, i) for i in range(2)]
-    larger = Op("maximum", args, [((), "s32")], None, (), op.location)
-    body = Block(args, [larger, Op("return", larger.results, [], None, (), op.location)])
     attrs = op.attrs | {"scatter_dimension_numbers": numbers | {"update_window_dims": ()}}
     none = rewriter.full((rows,), "s32", -1)
-    last = rewriter.emit("scatter", (none, indices, positions), (rows,), "s32", attrs, (body,))
+    last = rewriter.emit(
+        "scatter", (none, indices, positions), (rows,), "s32", attrs, (rewriter.combiner("maximum", "s32"),)
+    )
     # The lookup of -1 is one of the first update.
     lookups = {
         "dimension_numbers": {

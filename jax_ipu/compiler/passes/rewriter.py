@@ -110,13 +110,17 @@ class Rewriter:
         """
         if not dims:
             return self.convert(value, dtype or value.dtype)
-        args = [Value((), value.dtype, None, i) for i in range(2)]
-        combine = Op(name, args, [((), value.dtype)], None, (), self.location)
-        body = Block(args, [combine, Op("return", combine.results, [], None, (), self.location)])
+        body = self.combiner(name, value.dtype)
         shape = tuple(n for d, n in enumerate(value.shape) if d not in dims)
         first = self.full((), value.dtype, initial)
         result = dtype or value.dtype
         return self.emit("reduce", (value, first), shape, result, {"dimensions": tuple(sorted(dims))}, (body,))
+
+    def combiner(self, name: str, dtype: str) -> Block:
+        """The body of a reduction or a scatter by the op `name` on two scalars."""
+        args = [Value((), dtype, None, i) for i in range(2)]
+        combine = Op(name, args, [((), dtype)], None, (), self.location)
+        return Block(args, [combine, Op("return", combine.results, [], None, (), self.location)])
 
 
 # Returns the values that replace the op's results, or None to keep it.
