@@ -8,21 +8,10 @@
 #include <vector>
 
 #include "check.h"
+#include "testing/backward_pool.h"
 
 namespace ipu_model {
 namespace {
-
-class SerialPool : public ThreadPool {
- public:
-  explicit SerialPool(int size) : size_(size) {}
-  int size() const override { return size_; }
-  void Run(int workers, TaskRef task) override {
-    for (int w = 0; w < workers; ++w) task(w);
-  }
-
- private:
-  int size_;
-};
 
 template <typename T>
 T Combined(Combine combine, T a, T b) {
@@ -72,7 +61,7 @@ void Check(DType type) {
             T& to = expected[static_cast<std::size_t>(base + place * stride)];
             to = Combined(combine, to, updates[static_cast<std::size_t>(r * step)]);
           }
-          SerialPool pool(threads);
+          BackwardPool pool(threads);
           Scratch scratch;
           HostContext context{pool, scratch};
           CombineInTables(context, combine, type, elements, rows, updates.data(), out.data());
@@ -110,7 +99,7 @@ TEST(ExtremaOfFloats) {
     CHECK(CombinesInTables(combine, DType::kF32, elements, 400));
     std::vector<float> out(7, 0.5f);
     out[1] = largest ? -1.0f : 1.0f;
-    SerialPool pool(2);
+    BackwardPool pool(2);
     Scratch scratch;
     HostContext context{pool, scratch};
     CombineInTables(context, combine, DType::kF32, elements, 400, values.data(), out.data());

@@ -7,22 +7,10 @@
 #include <vector>
 
 #include "check.h"
+#include "testing/backward_pool.h"
 
 namespace ipu_model {
 namespace {
-
-// Runs the workers one after the other, the last one first.
-class BackwardPool : public ThreadPool {
- public:
-  explicit BackwardPool(int size) : size_(size) {}
-  int size() const override { return size_; }
-  void Run(int workers, TaskRef task) override {
-    for (int w = workers; w-- > 0;) task(w);
-  }
-
- private:
-  int size_;
-};
 
 Expression Update(DType type, bool adds) {
   Expression e;
