@@ -19,6 +19,7 @@ extern const char* const kRandomCodelets;
 extern const char* const kReduceCodelets;
 extern const char* const kReflectorsCodelets;
 extern const char* const kScalarComplexCodelets;
+extern const char* const kScalarDivisionCodelets;
 extern const char* const kScatterCodelets;
 extern const char* const kSchurCodelets;
 extern const char* const kSoftDoubleCodelets;

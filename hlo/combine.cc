@@ -53,7 +53,7 @@ std::string generateClass(const std::string& codelets, const std::string& prefix
                           const std::string& functions, const std::string& members, std::string* source) {
   const std::string text = " : public poplar::MultiVertex {\n public:\n" + members + "};\n";
   const std::string name = prefix + "_" + hashOf(functions + text);
-  *source = codelets + softCodelets(functions + text) + "namespace hlo {\nnamespace {\n" + functions +
+  *source = codelets + codeletsUsedBy(functions + text) + "namespace hlo {\nnamespace {\n" + functions +
             "}\nclass " + name + text + "}\n";
   return "hlo::" + name;
 }

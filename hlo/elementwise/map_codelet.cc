@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "codelets.h"
+#include "hlo/ConstantDivision.hpp"
 #include "hlo/ScalarOps.hpp"
 #include "storage.h"
 
@@ -103,7 +104,7 @@ class Generator {
                              results + "    }\n    return true;\n  }\n};\n}\n";
     const std::string name = "Map_" + hashOf(body);
     codelet.vertexClass = "hlo::" + name;
-    codelet.source = kScalarComplexCodelets + softCodelets(body) + "namespace hlo {\nclass " + name + body;
+    codelet.source = kScalarComplexCodelets + codeletsUsedBy(body) + "namespace hlo {\nclass " + name + body;
     return codelet;
   }
 
@@ -317,6 +318,7 @@ class Generator {
     if (product_[k] >= 0) return declare(i.result_type, reg, contracted(i, product_[k]));
     if (i.op == ScalarOp::kDivide && i.operand_type == DType::kF32 && isProduct(i))
       return declare(i.result_type, reg, value(a) + " * " + inverseOf(i));
+    if (const auto d = constantDivisionOf(e_, i)) return declare(i.result_type, reg, dividedBy(*d, i));
     std::string call = "scalar::" + functionOf(i) + "(";
     for (std::size_t n = 0; n < OperandsOf(i.op); ++n)
       call += (n > 0 ? ", " : "") + value(aliasOf(i.operand[n]));
@@ -338,6 +340,16 @@ class Generator {
       return (row.kinds & kTakesWidth) != 0 ? row.function + ("<" + width + ">") : row.function;
     }
     refuseOperation(i);
+  }
+  std::string dividedBy(const ConstantDivision& d, const Instruction& i) const {
+    const auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
+    const std::string a = value(aliasOf(i.operand[0])),
+                      quotient = "scalar::divideBy<" + std::to_string(d.multiplier) + "ull, " +
+                                 std::to_string(d.shift) + ", " + truth(d.increments) + ", " +
+                                 truth(d.negative) + ">(" + a + ")";
+    if (i.op == ScalarOp::kDivide) return quotient;
+    return "scalar::subtract(" + a + ", scalar::multiply(" + quotient + ", " + value(aliasOf(i.operand[1])) +
+           "))";
   }
   [[noreturn]] static void refuseOperation(const Instruction& i) {
     refuse(kFunction, "the scalar operation " + std::to_string(static_cast<int>(i.op)) + " of " +
@@ -413,9 +425,11 @@ std::string hashOf(const std::string& text) {
   return digits;
 }
 
-std::string softCodelets(const std::string& functions) {
+std::string codeletsUsedBy(const std::string& functions) {
   const auto uses = [&functions](const char* name) { return functions.find(name) != std::string::npos; };
-  return uses("Double") || uses("scalar::Small") ? kSoftDoubleCodelets : "";
+  std::string text = uses("Double") || uses("scalar::Small") ? kSoftDoubleCodelets : "";
+  if (uses("scalar::divideBy")) text += kScalarDivisionCodelets;
+  return text;
 }
 
 MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>& outputs,

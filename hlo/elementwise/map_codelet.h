@@ -26,8 +26,9 @@ MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>
 // types that hold them (storedAs); for codelets that follow codelets/scalar.hpp. Throws as generateMap.
 std::string generateFunction(const Expression& expression, const std::string& name);
 
-// The text of codelets/softDouble.hpp, which follows that of scalar.hpp, if `functions` use it.
-std::string softCodelets(const std::string& functions);
+// The texts of codelets/softDouble.hpp and scalarDivision.hpp, which follow that of scalar.hpp, if `functions`
+// use them.
+std::string codeletsUsedBy(const std::string& functions);
 
 // A short name of a text.
 std::string hashOf(const std::string& text);

@@ -191,6 +191,37 @@ TEST(OperationsOfIntegers) {
   }
 }
 
+// Each of these divisors has another form: powers, multipliers that fit, and those that need an increment.
+TEST(DivisionsOfIntegersByConstants) {
+  for (const DType type : kIntegers) {
+    Expression e;
+    e.inputs = {type};
+    for (const std::int64_t divisor : {3, 7, 8, 10, 100, 0, 1, -1, -2, -7, -100}) {
+      ScalarConstant constant;
+      constant.type = type;
+      const std::int64_t bits =
+          SizeOf(type) == 8 ? divisor : divisor & ((std::int64_t{1} << SizeOf(type) * 8) - 1);
+      std::memcpy(constant.bytes, &bits, sizeof(bits));
+      e.constants.push_back(constant);
+    }
+    const auto last = static_cast<std::uint16_t>(e.constants.size());
+    for (std::uint16_t c = 1; c <= last; ++c)
+      for (const ScalarOp op : {ScalarOp::kDivide, ScalarOp::kRemainder}) {
+        e.outputs.push_back(static_cast<std::uint16_t>(1 + last + e.code.size()));
+        e.code.push_back(Op(op, type, type, 0, c));
+      }
+    Graph graph = SmallGraph();
+    constexpr std::size_t kElements = 999;
+    const std::vector<Tensor> inputs = {Linear(graph, type, {kElements})};
+    Sequence prog;
+    const std::vector<Tensor> outputs =
+        hlo::map(graph, e, inputs, std::vector<Tensor>(e.outputs.size()), prog, "map");
+    ExpansionCheck check(graph, prog, inputs, outputs);
+    check.SameVertices();
+    check.SameValues({RandomElements(type, kElements, 1, false)}, Within(0));
+  }
+}
+
 TEST(OperationsOfPredicates) {
   std::vector<OperationRow> rows;
   for (const ScalarOp op : {ScalarOp::kNot, ScalarOp::kAnd, ScalarOp::kOr, ScalarOp::kXor, ScalarOp::kSelect,

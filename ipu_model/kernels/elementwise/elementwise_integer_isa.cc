@@ -255,6 +255,33 @@ void RotateXor(const MicroArguments& m) {
   }
 }
 
+// (a + 1) * b is a * b + b, which does not overflow.
+template <typename T>
+void MultiplyUpper(const MicroArguments& m) {
+  __extension__ using Product =
+      std::conditional_t<sizeof(T) == 8, unsigned __int128,
+                         std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
+  const T* a = static_cast<const T*>(m.operand[0]);
+  T* r = static_cast<T*>(m.result);
+  const Product b = *static_cast<const T*>(m.operand[1]), added = m.immediate != 0 ? b : 0;
+#pragma GCC ivdep
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = static_cast<T>((a[i] * b + added) >> sizeof(T) * 8);
+}
+MicroFunction MultiplyUpperOf(RegisterType type) {
+  switch (type) {
+    case RegisterType::kU8:
+      return MultiplyUpper<std::uint8_t>;
+    case RegisterType::kU16:
+      return MultiplyUpper<std::uint16_t>;
+    case RegisterType::kU32:
+      return MultiplyUpper<std::uint32_t>;
+    case RegisterType::kU64:
+      return MultiplyUpper<std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 MicroFunction FindInteger(ScalarOp op, RegisterType type) {
@@ -271,6 +298,8 @@ MicroFunction FindIntegerFused(FusedOp op, RegisterType type) {
       return word ? RotateLeft<std::uint32_t> : wide ? RotateLeft<std::uint64_t> : nullptr;
     case FusedOp::kRotateXor:
       return word ? RotateXor<std::uint32_t> : wide ? RotateXor<std::uint64_t> : nullptr;
+    case FusedOp::kMultiplyUpper:
+      return MultiplyUpperOf(type);
     default:
       return nullptr;
   }

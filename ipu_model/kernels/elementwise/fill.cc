@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/elementwise/micro_op.h"
+#include "kernels/host/integer_division.h"
 #include "kernels/host/isa.h"
 #include "kernels/vector/convert.h"
 
@@ -58,8 +59,6 @@ void WriteRowsOfSize(HostContext& context, const void* values, std::int64_t step
 
 // Writes start, start + 1, ... as elements of `type`.
 void Count(std::int64_t start, std::int64_t n, DType type, void* values, HostContext& context) {
-  auto* counter = context.scratch.Allocate<std::int64_t>(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i) counter[i] = start + i;
   const bool avx512 = HasAvx512();
   const MicroFunction convert =
       (avx512 ? avx512::FindConvert : avx2::FindConvert)(RegisterType::kS64, RegisterTypeOf(type));
@@ -67,10 +66,20 @@ void Count(std::int64_t start, std::int64_t n, DType type, void* values, HostCon
   // Without a store function, a register has the bytes of the element. Sub-byte integers are wrapped by a
   // load.
   const MicroFunction wrap = IsInteger(type) ? (avx512 ? avx512::FindLoad : avx2::FindLoad)(type) : nullptr;
-  void* registers = store == nullptr ? values : context.scratch.Allocate(static_cast<std::size_t>(n) * 16);
-  convert({registers, {counter}, n, 0, 0});
-  if (store != nullptr) store({values, {registers}, n, 0, 0});
-  if (wrap != nullptr) wrap({values, {values}, n, 0, 0});
+  constexpr std::int64_t kBlock = 2048, kBlocksForThreads = 32;
+  ParallelFor(
+      context.pool, CeilDivide(n, kBlock), kBlocksForThreads, [&](std::int64_t first, std::int64_t end) {
+        std::int64_t counter[kBlock];
+        alignas(64) unsigned char registers[kBlock * 16];
+        for (std::int64_t begin = first * kBlock; begin < std::min(n, end * kBlock); begin += kBlock) {
+          const std::int64_t size = std::min(kBlock, n - begin);
+          for (std::int64_t i = 0; i < size; ++i) counter[i] = start + begin + i;
+          void* block = static_cast<unsigned char*>(values) + begin * static_cast<std::int64_t>(SizeOf(type));
+          convert({store == nullptr ? block : registers, {counter}, size, 0, 0});
+          if (store != nullptr) store({block, {registers}, size, 0, 0});
+          if (wrap != nullptr) wrap({block, {block}, size, 0, 0});
+        }
+      });
 }
 
 // Splits the innermost dimension, so that the threads can share a long vector.
@@ -120,6 +129,8 @@ void Iota(HostContext& context, std::int64_t start, int dimension, const HostTen
   if (out.num_elements() == 0) return;
   const std::int64_t n = out.shape[dimension];
   const std::size_t size = SizeOf(out.type);
+  if (out.strides[dimension] == 1 && out.num_elements() == n)
+    return Count(start, n, out.type, out.data, context);
   auto* values = static_cast<unsigned char*>(context.scratch.Allocate(static_cast<std::size_t>(n) * size));
   Count(start, n, out.type, values, context);
   // Make the counted dimension the innermost one, or fill its slices one by one.

@@ -36,6 +36,7 @@ Vector VectorCode::EmitInteger() {
   };
   if (kind_.code >= MicroKind::kFusedCode) {
     const auto op = static_cast<FusedOp>(kind_.code - MicroKind::kFusedCode);
+    if (op == FusedOp::kMultiplyUpper) return EmitMultiplyUpper();
     if (op != FusedOp::kRotateLeft && op != FusedOp::kRotateXor) return kNone;
     const Vector a = Use(0), b = op == FusedOp::kRotateXor ? Use(1) : kNone, result = registers_->New();
     rotate(b < 0 ? result : kTemporary, a);
@@ -137,6 +138,50 @@ Vector VectorCode::Product(Vector a, Vector b) {
                       : vex::kMultiply32,
      result, a, b);
   return Extend(result, kind_.type);
+}
+
+Vector VectorCode::EmitMultiplyUpper() {
+  if (lane_bytes_ == 1 || IsSigned(kind_.type) || !operands_[1].constant) return kNone;
+  const bool increments = immediate_ != 0;
+  Vector a = Use(0);
+  const int bits = 8 * static_cast<int>(SizeOf(kind_.type));
+  if (lane_bytes_ == 4 && bits == 32) {
+    // Products of 64 bits of the even lanes, then of the odd ones.
+    const Memory b = registers_->At(Pool(operands_[1].bits, /*wide_element=*/true).address);
+    const Vector result = registers_->New();
+    const auto upper = [&](Vector to, Vector from) {
+      code_->Vex(vex::kMultiplyEven32, wide(), to, from, b);
+      if (increments) code_->Vex(vex::kAdd64, wide(), to, to, b);
+    };
+    const auto shift = [&](Vector to, Vector from) {
+      code_->VexImmediate(vex::kShiftByImmediate64, wide(), vex::kRight, to, from, 32);
+    };
+    if (lanes_ > 1) {
+      shift(kTemporary, a);
+      upper(kTemporary, kTemporary);
+    }
+    upper(result, a);
+    shift(result, result);
+    if (lanes_ > 1) code_->VexImmediate(vex::kBlendByImmediate32, wide(), result, result, kTemporary, 0xaa);
+    return result;
+  }
+  const Vector b = registers_->Use(Pool(operands_[1].bits)), result = registers_->New();
+  const bool full = bits == 8 * lane_bytes_;
+  if (increments && full) {
+    // The largest number may stay as it is: its quotient is that of the number before.
+    code_->Vex(vex::kAddSaturating16, wide(), kTemporary, a, registers_->At(Pool(1).address));
+    a = kTemporary;
+  } else if (increments) {
+    Op(vex::kSubtract(lane_bytes_), kTemporary, a, Ones());
+    a = kTemporary;
+  }
+  if (full) {
+    Op(vex::kMultiplyUpper16, result, a, b);
+    return result;
+  }
+  Op(lane_bytes_ == 2 ? vex::kMultiply16 : vex::kMultiply32, result, a, b);
+  ShiftByImmediate(vex::kRight, result, result, bits);
+  return result;
 }
 
 Vector VectorCode::EmitShift() {

@@ -102,6 +102,7 @@ enum class FusedOp : std::uint16_t {
   kProductPlus,          // (a * b) + c, f64
   kProductMinus,         // (a * b) - c, f64
   kMinusProduct,         // c - (a * b), f64
+  kMultiplyUpper,        // upper half of (a + immediate) * b, unsigned, of division by constants
 };
 
 // What a block function computes, for code that is generated in its place: a ScalarOp, kFusedCode + a

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hlo/ScalarOps.hpp"
+#include "kernels/elementwise/micro_division.h"
 #include "kernels/elementwise/micro_graph.h"
 #include "kernels/vector/convert.h"
 
@@ -165,52 +166,6 @@ class Lowering {
     }
   }
 
-  int AddInteger(ScalarOp op, RegisterType type, int a, int b) {
-    MicroNode node;
-    node.code = Code(op);
-    node.type = node.result = type;
-    node.operand[0] = a;
-    node.operand[1] = b;
-    node.num_operands = 2;
-    node.immediate = static_cast<std::uint32_t>(8 * SizeOf(type));
-    const MicroFunctions& f = BestFunctions();
-    node.function = f.arithmetic(op, type);
-    if (node.function == nullptr) node.function = f.integer(op, type);
-    return graph_.Add(node);
-  }
-  int AddWord(DType type, std::uint32_t value) {
-    unsigned char bytes[16] = {};
-    std::memcpy(bytes, &value, sizeof(value));
-    return graph_.AddConstant(type, bytes);
-  }
-
-  // A quotient by 2^k or its remainder, of 32-bit integers, by shifts: rounded towards zero, which adds
-  // 2^k - 1 to a negative number first. Returns -1 for other instructions.
-  int DivideByPower(const Instruction& instruction) {
-    const ScalarOp op = instruction.op;
-    const DType type = instruction.operand_type;
-    const bool is_signed = type == DType::kS32;
-    if ((op != ScalarOp::kDivide && op != ScalarOp::kRemainder) || (!is_signed && type != DType::kU32))
-      return -1;
-    std::uint64_t raw = 0;
-    if (!graph_.ConstantInteger(value_.at(instruction.operand[1]), &raw)) return -1;
-    const auto divisor = static_cast<std::uint32_t>(raw);
-    if (divisor < 2 || (divisor & (divisor - 1)) != 0 || (is_signed && divisor >> 31 != 0)) return -1;
-    const int k = __builtin_ctz(divisor), x = value_.at(instruction.operand[0]);
-    const RegisterType reg = RegisterTypeOf(type);
-    const int mask = AddWord(type, divisor - 1), shift = AddWord(type, static_cast<std::uint32_t>(k));
-    if (!is_signed) {
-      return op == ScalarOp::kDivide ? AddInteger(ScalarOp::kShiftRightLogical, reg, x, shift)
-                                     : AddInteger(ScalarOp::kAnd, reg, x, mask);
-    }
-    const int sign = AddInteger(ScalarOp::kShiftRightArithmetic, reg, x, AddWord(type, 31));
-    const int bias = AddInteger(ScalarOp::kAnd, reg, sign, mask);
-    const int biased = AddInteger(ScalarOp::kAdd, reg, x, bias);
-    if (op == ScalarOp::kDivide) return AddInteger(ScalarOp::kShiftRightArithmetic, reg, biased, shift);
-    const int low = AddInteger(ScalarOp::kAnd, reg, biased, mask);
-    return AddInteger(ScalarOp::kSubtract, reg, low, bias);
-  }
-
   int LowerInstruction(const Instruction& instruction) {
     CheckTypes(instruction);
     ScalarOp op = instruction.op;
@@ -225,7 +180,8 @@ class Lowering {
     }
     if (type == DType::kPred) op = ScalarRow(op).on_predicates;
 
-    if (const int shifted = DivideByPower(instruction); shifted >= 0) return shifted;
+    const int divided = LowerDivision(graph_, instruction, a, value_.at(instruction.operand[1]));
+    if (divided >= 0) return divided;
     MicroNode node;
     node.type = RegisterTypeOf(type);
     node.result = RegisterTypeOf(instruction.result_type);

@@ -71,6 +71,7 @@ class VectorCode {
   Vector EmitRound();
   Vector EmitInteger();
   Vector EmitShift();
+  Vector EmitMultiplyUpper();
   Vector EmitDivision();
   Vector EmitIntegerConvert();
   Vector EmitFloatToInteger();

@@ -41,7 +41,8 @@ constexpr VexOp kAnd = {1, 1, 0, 0xdb}, kOr = {1, 1, 0, 0xeb}, kXor = {1, 1, 0, 
 
 // Integers of 32 and 64 bits.
 constexpr VexOp kAdd32 = {1, 1, 0, 0xfe}, kSubtract32 = {1, 1, 0, 0xfa}, kMultiply32 = {2, 1, 0, 0x40};
-constexpr VexOp kMultiplyEven32 = {1, 1, 0, 0xf4};  // vpmuludq
+constexpr VexOp kMultiplyEven32 = {1, 1, 0, 0xf4};      // vpmuludq
+constexpr VexOp kBlendByImmediate32 = {3, 1, 0, 0x02};  // vpblendd
 constexpr VexOp kAdd64 = {1, 1, 0, 0xd4}, kSubtract64 = {1, 1, 0, 0xfb};
 constexpr VexOp kAbs32 = {2, 1, 0, 0x1e}, kSign32 = {2, 1, 0, 0x0a};  // vpsignd: a with the sign of b, or 0
 constexpr VexOp kMaximumS32 = {2, 1, 0, 0x3d}, kMinimumS32 = {2, 1, 0, 0x39};
@@ -72,9 +73,10 @@ constexpr ByLane kEqual = {{1, 1, 0, 0x74}, {1, 1, 0, 0x75}, kEqual32};
 constexpr ByLane kGreater = {{1, 1, 0, 0x64}, {1, 1, 0, 0x65}, kGreater32};
 constexpr ByLane kAbs = {{2, 1, 0, 0x1c}, {2, 1, 0, 0x1d}, kAbs32};
 constexpr ByLane kSign = {{2, 1, 0, 0x08}, {2, 1, 0, 0x09}, kSign32};
-constexpr ByLane kBlend = {{3, 1, 0, 0x4c}, {3, 1, 0, 0x4c}, kBlend32};                // vpblendvb
-constexpr ByLane kBroadcastLane = {{2, 1, 0, 0x78}, {2, 1, 0, 0x79}, kBroadcast};      // vpbroadcastb, -w
-constexpr VexOp kMultiply16 = {1, 1, 0, 0xd5}, kShiftByImmediate16 = {1, 1, 0, 0x71};  // vpmullw; as above
+constexpr ByLane kBlend = {{3, 1, 0, 0x4c}, {3, 1, 0, 0x4c}, kBlend32};                  // vpblendvb
+constexpr ByLane kBroadcastLane = {{2, 1, 0, 0x78}, {2, 1, 0, 0x79}, kBroadcast};        // vpbroadcastb, -w
+constexpr VexOp kMultiplyUpper16 = {1, 1, 0, 0xe4}, kAddSaturating16 = {1, 1, 0, 0xdd};  // vpmulhuw, vpaddusw
+constexpr VexOp kMultiply16 = {1, 1, 0, 0xd5}, kShiftByImmediate16 = {1, 1, 0, 0x71};    // vpmullw; as above
 // vpmovzx and vpmovsx between lanes of these bytes.
 constexpr VexOp Extend(int from_bytes, int to_bytes, bool is_signed) {
   const int opcode = (is_signed ? 0x20 : 0x30) + (to_bytes == 2 ? 0 : from_bytes == 1 ? 1 : 3);

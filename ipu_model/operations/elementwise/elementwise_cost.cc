@@ -93,6 +93,8 @@ ElementwiseCost::Worker ElementwiseCost::Generated(const TargetModel& target) co
     if (std::find(fused.begin(), fused.end(), static_cast<int>(k)) != fused.end()) continue;
     if (uniform_[scalars_.size() + k]) {
       before += UnitCycles(target, i, 1);
+    } else if (const auto division = hlo::constantDivisionOf(expression_, i)) {
+      moves += DivisionCycles(i, *division, width);
     } else if (InFloatUnit(i.operand_type)) {
       unit += UnitCycles(target, i, width);
     } else {
@@ -138,7 +140,8 @@ std::uint64_t ElementwiseCost::Cycles(const TargetModel& target, std::int64_t el
   const ScaledForm scaled = in_place_ ? ScaledFormOf(expression_, scalars_) : ScaledForm::kNone;
   if (scaled != ScaledForm::kNone)
     return ScaledArithmeticCycles(target, scaled, expression_.code.back().operand_type, elements);
-  if (!alone) return Cycles(target, Generated(target), elements);
+  if (!alone || hlo::constantDivisionOf(expression_, *only))
+    return Cycles(target, Generated(target), elements);
   const bool scalar = OperandsOf(only->op) == 2 && scalars_[only->operand[0]] != scalars_[only->operand[1]];
   return Cycles(target, Single(target, scalar), elements);
 }

@@ -252,6 +252,18 @@ double UnitCycles(const TargetModel& target, const Instruction& i, int width) {
   return static_cast<double>(CeilDivide(width, unit.elements) * unit.cycles * SoftwareMultiple(type));
 }
 
+double DivisionCycles(const Instruction& i, const hlo::ConstantDivision& division, int width) {
+  // Four products of halves, the sums and what takes them apart; narrow types have the whole product.
+  constexpr int kUpperHalf = 14, kNarrowProduct = 1, kMagnitude = 1, kSign = 3, kProductAndDifference = 2;
+  const bool wide = division.bits >= 32;
+  int instructions = 0;
+  if (division.multiplier != 0) instructions += (wide ? kUpperHalf : kNarrowProduct) + division.increments;
+  if (division.shift > 0 || !wide) ++instructions;
+  if (division.isSigned) instructions += kMagnitude + kSign;
+  if (i.op == ScalarOp::kRemainder) instructions += kProductAndDifference;
+  return static_cast<double>(width * instructions * SoftwareMultiple(i.operand_type));
+}
+
 std::uint64_t CastCycles(const TargetModel& target, DType from, DType to, std::int64_t elements) {
   const std::int64_t workers = target.worker_contexts;
   return static_cast<std::uint64_t>(

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/target_model.h"
+#include "hlo/ConstantDivision.hpp"
 #include "kernels/elementwise/expression.h"
 
 namespace ipu_model {
@@ -30,6 +31,9 @@ LoopCost LoopAlone(const Instruction& instruction, bool scalar, bool in_place);
 // Cycles in the floating-point unit, or beside the loads and stores for other types, for `width` elements of
 // a fused expression.
 double UnitCycles(const TargetModel& target, const Instruction& instruction, int width);
+
+// The same for a quotient or remainder by a constant: the instructions of hlo/codelets/scalarDivision.hpp.
+double DivisionCycles(const Instruction& instruction, const hlo::ConstantDivision& division, int width);
 
 // All six workers of Cast1D (getCast1DCycleEstimate).
 std::uint64_t CastCycles(const TargetModel& target, DType from, DType to, std::int64_t elements);

@@ -39,6 +39,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.invert,
+    "sign": np.sign,
 }
 _COMPARE: dict[str, Callable[..., Any]] = {
     "EQ": np.equal,
@@ -217,6 +218,10 @@ def _maximum(op: Op, rewriter: Rewriter) -> Value | None:
     return _fold(op, rewriter)
 
 
+def _sign(op: Op, rewriter: Rewriter) -> Value | None:
+    return _fold(op, rewriter) if op.result.dtype in INTEGER else None  # NumPy's of -0 is 0
+
+
 def _compare(op: Op, rewriter: Rewriter) -> Value | None:
     a, b = op.operands
     order = op.attrs["comparison_direction"]
@@ -355,6 +360,7 @@ RULES: dict[str, Rule] = {
     "xor": _logical,
     "not": _fold,
     "negate": _fold,
+    "sign": _sign,
     "compare": _compare,
     "select": _select,
     "convert": _convert,

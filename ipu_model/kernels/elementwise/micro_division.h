@@ -1,0 +1,16 @@
+// Quotients and remainders of integers by constants, as products and shifts of the block interpreter.
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_DIVISION_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_DIVISION_H_
+
+#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/micro_graph.h"
+
+namespace ipu_model {
+
+// Returns the number of the result of a quotient or remainder of `dividend` by a constant, or -1 for other
+// instructions.
+int LowerDivision(MicroGraph& graph, const Instruction& instruction, int dividend, int divisor);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_DIVISION_H_
