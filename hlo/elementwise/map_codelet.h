@@ -26,8 +26,8 @@ MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>
 // types that hold them (storedAs); for codelets that follow codelets/scalar.hpp. Throws as generateMap.
 std::string generateFunction(const Expression& expression, const std::string& name);
 
-// The texts of codelets/softDouble.hpp and scalarDivision.hpp, which follow that of scalar.hpp, if `functions`
-// use them.
+// The texts of codelets/softDouble.hpp and scalarDivision.hpp, which follow that of scalar.hpp, if
+// `functions` use them.
 std::string codeletsUsedBy(const std::string& functions);
 
 // A short name of a text.

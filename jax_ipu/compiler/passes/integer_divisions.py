@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
-from jax_ipu.compiler.passes.intervals import interval_of, numbers_of
-from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+from jax_ipu.compiler.passes.intervals import interval_of
+from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, bit_width
 
 _UNSIGNED = {"s8": "u8", "s16": "u16", "s32": "u32", "s64": "u64"}
@@ -108,12 +108,8 @@ def _rounded_down(x: Value, divisor: int, rewriter: Rewriter) -> Value:
         return rewriter.elementwise("shift_right_arithmetic", x, bits)
     if interval_of(x).low >= 0:
         return _of_magnitudes(x, divisor, rewriter)
-    sign = rewriter.elementwise(
-        "shift_right_arithmetic", x, rewriter.full(x.shape, x.dtype, bit_width(x.dtype) - 1)
-    )
-    return rewriter.elementwise(
-        "xor", _of_magnitudes(rewriter.elementwise("xor", x, sign), divisor, rewriter), sign
-    )
+    sign = rewriter.elementwise("shift_right_arithmetic", x, rewriter.full(x.shape, x.dtype, bit_width(x.dtype) - 1))
+    return rewriter.elementwise("xor", _of_magnitudes(rewriter.elementwise("xor", x, sign), divisor, rewriter), sign)
 
 
 def _of_magnitudes(x: Value, divisor: int, rewriter: Rewriter) -> Value:
@@ -162,6 +158,4 @@ def _remainder(op: Op, rewriter: Rewriter) -> Value | None:
             return rewriter.elementwise("and", x, rewriter.full(x.shape, x.dtype, divisor - 1))
         if x.dtype in _UNSIGNED:
             return _rest(x, _of_magnitudes(x, divisor, rewriter), divisor, rewriter)
-    if -divisor > numbers_of(x.dtype).high:
-        return None
     return _rest(x, _quotient(x, divisor, rewriter), divisor, rewriter)

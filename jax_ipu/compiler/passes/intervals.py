@@ -63,7 +63,7 @@ def _of_op(op: Op, depth: int, known: dict[Value, Interval]) -> Interval | None:
     terms = [_interval(o, depth, known) for o in sources]
     if op.name in _MOVES or op.name == "select":
         return Interval(min(t.low for t in terms), max(t.high for t in terms))
-    if op.name == "convert":
+    if op.name == "convert" or (op.name == "bitcast_convert" and terms[0].low >= 0):
         return terms[0]
     if op.name == "clamp":
         low, x, high = terms
@@ -73,7 +73,7 @@ def _of_op(op: Op, depth: int, known: dict[Value, Interval]) -> Interval | None:
 
 def _of_constant(value: Value) -> Interval | None:
     literal = splat_of(value) or literal_of(value)
-    if literal is None or not literal.data or value.dtype not in INTEGER and value.dtype != "pred":
+    if literal is None or not literal.data or (value.dtype not in INTEGER and value.dtype != "pred"):
         return None
     if literal.splat:
         return Interval(int(literal.scalar()), int(literal.scalar()))

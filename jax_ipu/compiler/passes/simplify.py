@@ -66,11 +66,14 @@ def _fold(op: Op, rewriter: Rewriter) -> Value | None:
         result = _COMPARE[op.attrs["comparison_direction"]](*values)
     elif op.name == "select":
         result = values[1] if values[0] else values[2]
-    elif op.name == "divide":
-        if op.result.dtype not in FLOAT:
+    elif op.name in ("divide", "remainder"):
+        if op.result.dtype in INTEGER:
+            result = _divided(op.name, int(values[0]), int(values[1]))
+        elif op.name == "divide":
+            with np.errstate(all="ignore"):
+                result = np.divide(*values)
+        else:
             return None
-        with np.errstate(all="ignore"):
-            result = np.divide(*values)
     elif op.name in ("maximum", "minimum"):
         result = (np.maximum if op.name == "maximum" else np.minimum)(*values)
     else:
@@ -84,6 +87,12 @@ def _fold(op: Op, rewriter: Rewriter) -> Value | None:
     if op.result.dtype in FLOAT and number == number and number != 0 and abs(number) < 1.2e-38:
         return None  # the device flushes denormals to zero
     return rewriter.constant(Literal(op.result.dtype, op.result.shape, pack_scalar(op.result.dtype, number), True))
+
+
+def _divided(name: str, a: int, b: int) -> int:
+    """Rounded towards zero; a division by zero gives -1 and leaves the dividend."""
+    quotient = -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return quotient if name == "divide" else a - quotient * b
 
 
 def _is_number(value: Value, number: float) -> bool:
@@ -191,7 +200,7 @@ def _remainder(op: Op, rewriter: Rewriter) -> Value | None:
     a, b = op.operands
     exponent = _power_of_two(b) if op.result.dtype in UNSIGNED else None
     if exponent is None:
-        return None
+        return _fold(op, rewriter)
     return rewriter.elementwise("and", a, rewriter.full(b.shape, b.dtype, (1 << exponent) - 1))
 
 
