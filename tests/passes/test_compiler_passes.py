@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from jax_ipu.compiler import api, ir, pipeline
+from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.passes import (
     canonicalize,
     cse,
@@ -204,15 +205,21 @@ def test_adding_zero_keeps_the_sign_of_zero() -> None:
     assert block.results[1] is block.args[0]
 
 
-def test_integer_division_is_not_folded_by_zero() -> None:
+@pytest.mark.parametrize(
+    ("a", "b", "quotient", "remainder"),
+    [(7, 2, 3, 1), (-7, 2, -3, -1), (7, -2, -3, 1), (7, 0, -1, 7), (-(2**31), -1, -(2**31), 0), (0, -5, 0, 0)],
+)
+def test_integer_divisions_are_folded(a, b, quotient, remainder) -> None:
     block = simplified(
-        """%a = stablehlo.constant dense<7> : tensor<i32>
-           %z = stablehlo.constant dense<0> : tensor<i32>
-           %0 = stablehlo.divide %a, %z : tensor<i32>
-           return %0 : tensor<i32>""",
-        "() -> tensor<i32>",
+        f"""%a = stablehlo.constant dense<{a}> : tensor<i32>
+            %b = stablehlo.constant dense<{b}> : tensor<i32>
+            %0 = stablehlo.divide %a, %b : tensor<i32>
+            %1 = stablehlo.remainder %a, %b : tensor<i32>
+            return %0, %1 : tensor<i32>, tensor<i32>""",
+        "() -> (tensor<i32>, tensor<i32>)",
     )
-    assert "divide" in names(block)
+    found = [splat_of(value).scalar() for value in block.results]
+    assert found == [quotient, remainder]
 
 
 def test_bitcast_to_a_wider_type_takes_the_last_dimension_away() -> None:
