@@ -109,6 +109,10 @@ PROGRAMS: dict[str, MakeProgram] = {
     "cumsum 1M bf16": program(jnp.cumsum, _LONG.astype(jnp.bfloat16), tolerance=5e-2),
     "top-k 16 of 1M": program(lambda x: lax.top_k(x, 16), _LONG),
     "sort 1M": program(jnp.sort, _LONG),
+    "positions of positive numbers 1M": program(lambda x: jnp.nonzero(x > 0, size=600_000)[0], _LONG),
+    "distinct integers of 1M": program(lambda x: jnp.unique(x, size=1000), indices(1 << 20, 1000)),
+    "quotients and remainders 1M": program(lambda x: jnp.divmod(x, 1000), indices(1 << 20, 1 << 20) - (1 << 19)),
+    "last digits of 16-bit integers 1M": program(lambda x: x % jnp.int16(10), indices(1 << 20, 1 << 15).astype("int16")),
     "transpose 1024x1024": program(lambda x: x.T + 0, _BIG),
     "transpose of bytes 4096x64": program(lambda x: x.T, indices((4096, 64), 128).astype("int8")),
     "images to channels first, bytes": program(

@@ -60,6 +60,7 @@ from jax_ipu.compiler.passes import (
     sorted_positions,
     sum_collectives,
     threefry,
+    true_positions,
     wrap_indices,
 )
 from jax_ipu.compiler.program_io import Signature
@@ -93,6 +94,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("masked updates", masked_updates.run),
     ("dce before partial reads", dce.run),
     ("partial reads", partial_reads.run),
+    ("true positions", true_positions.run),
     ("integer divisions", integer_divisions.run),
     ("cse again", cse.run),
     ("masked parts", masked_parts.run),

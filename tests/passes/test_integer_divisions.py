@@ -32,7 +32,7 @@ PROGRAMS = {
     "by one, minus one and zero": (
         lambda x: [op(x, d) for op in (lax.div, lax.rem) for d in (1, -1, 0)],
         (WORDS,),
-        5,
+        4,
     ),
     "without a sign": (lambda x: (x // 10, x % 10), (WORDS.astype(np.uint32),), 1),
     "without a sign by a power": (lambda x: (x // 16, x % 16), (WORDS.astype(np.uint32),), 0),

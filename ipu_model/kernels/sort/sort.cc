@@ -238,6 +238,44 @@ void SortKernel::Run(HostContext& context, int dim, const std::vector<HostTensor
   }
 }
 
+namespace {
+
+// Sorts keys that ascend but for some that are all the largest one, as masked positions are, or that ascend
+// as they are. Returns where the sorted keys are, or null for others, which are left as they were. Overwrites
+// `buffer`.
+template <typename K>
+K* SortAscending(K* keys, K* buffer, std::int64_t n) {
+  std::int64_t first = 1;
+  while (first < n && keys[first - 1] <= keys[first]) ++first;
+  if (first >= n) return keys;
+  const K largest = keys[first - 1];
+  std::int64_t kept = first;
+  while (kept > 0 && keys[kept - 1] == largest) --kept;
+  std::copy_n(keys, kept, buffer);
+  constexpr std::int64_t kBlock = 512;
+  for (std::int64_t begin = first; begin < n; begin += kBlock) {
+    const std::int64_t end = std::min(n, begin + kBlock), before = std::max<std::int64_t>(1, kept);
+    unsigned larger = 0, descents = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      buffer[kept] = keys[i];
+      kept += keys[i] != largest ? 1 : 0;
+    }
+    for (std::int64_t i = begin; i < end; ++i) larger |= keys[i] > largest;
+    for (std::int64_t k = before; k < kept; ++k) descents |= buffer[k - 1] > buffer[k];
+    if ((larger | descents) != 0) return nullptr;
+  }
+  std::fill_n(buffer + kept, n - kept, largest);
+  return buffer;
+}
+
+template <typename K>
+K* SortKeys(ThreadPool* pool, K* keys, K* buffer, std::int64_t n, int bits) {
+  K* sorted = SortAscending(keys, buffer, n);
+  return sorted != nullptr ? sorted : RadixSort(pool, keys, buffer, n, 0, bits);
+}
+
+}  // namespace
+
 // Sorts one operand whose elements are determined by their keys, without positions. Returns false if they are
 // not.
 bool SortKernel::SortPlainKeys(ThreadPool* pool, const Rows& rows, std::int64_t row,
@@ -247,13 +285,13 @@ bool SortKernel::SortPlainKeys(ThreadPool* pool, const Rows& rows, std::int64_t 
   const std::int64_t n = rows.length;
   if (key.bits() == 64) {
     if (EncodeKeys(key, rows.In(0, row), 1, n, work.records)) return false;
-    DecodeKeys(key, RadixSort(pool, work.records, work.buffer, n, 0, 64), n, rows.Out(0, row));
+    DecodeKeys(key, SortKeys(pool, work.records, work.buffer, n, 64), n, rows.Out(0, row));
     return true;
   }
   std::uint32_t* records = reinterpret_cast<std::uint32_t*>(work.records);
   std::uint32_t* buffer = reinterpret_cast<std::uint32_t*>(work.buffer);
   if (EncodeKeys(key, rows.In(0, row), 1, n, records)) return false;
-  DecodeKeys(key, RadixSort(pool, records, buffer, n, 0, key.bits()), n, rows.Out(0, row));
+  DecodeKeys(key, SortKeys(pool, records, buffer, n, key.bits()), n, rows.Out(0, row));
   return true;
 }
 

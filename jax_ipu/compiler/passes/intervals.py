@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jax_ipu.compiler.expression import splat_of
@@ -13,7 +14,9 @@ from jax_ipu.compiler.types import INTEGER, SIGNED, bit_width, num_elements
 _MAX_DEPTH = 12
 _MAX_ELEMENTS = 4096
 # Their elements are among those of their operands.
-_MOVES = frozenset(("broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate", "dynamic_slice"))
+_MOVES = frozenset(
+    ("broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate", "dynamic_slice", "sort")
+)
 
 
 class Interval(NamedTuple):
@@ -51,9 +54,11 @@ def _interval(value: Value, depth: int, known: dict[Value, Interval]) -> Interva
 def _of_op(op: Op, depth: int, known: dict[Value, Interval]) -> Interval | None:
     if op.name == "constant":
         return _of_constant(op.result)
+    if len(op.results) != 1:
+        return None
     if op.name == "iota":
         return Interval(0, max(op.result.shape[op.attrs["iota_dimension"]] - 1, 0))
-    sources = op.operands
+    sources: Sequence[Value] = op.operands
     if op.name == "dynamic_slice":
         sources = op.operands[:1]
     elif op.name == "select":

@@ -200,6 +200,8 @@ def _remainder(op: Op, rewriter: Rewriter) -> Value | None:
     a, b = op.operands
     exponent = _power_of_two(b) if op.result.dtype in UNSIGNED else None
     if exponent is None:
+        if op.result.dtype in INTEGER and _is_number(b, 1):
+            return rewriter.full(op.result.shape, op.result.dtype, 0)
         return _fold(op, rewriter)
     return rewriter.elementwise("and", a, rewriter.full(b.shape, b.dtype, (1 << exponent) - 1))
 
