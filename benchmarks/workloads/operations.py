@@ -112,7 +112,9 @@ PROGRAMS: dict[str, MakeProgram] = {
     "positions of positive numbers 1M": program(lambda x: jnp.nonzero(x > 0, size=600_000)[0], _LONG),
     "distinct integers of 1M": program(lambda x: jnp.unique(x, size=1000), indices(1 << 20, 1000)),
     "quotients and remainders 1M": program(lambda x: jnp.divmod(x, 1000), indices(1 << 20, 1 << 20) - (1 << 19)),
-    "last digits of 16-bit integers 1M": program(lambda x: x % jnp.int16(10), indices(1 << 20, 1 << 15).astype("int16")),
+    "last digits of 16-bit integers 1M": program(
+        lambda x: x % jnp.int16(10), indices(1 << 20, 1 << 15).astype("int16")
+    ),
     "transpose 1024x1024": program(lambda x: x.T + 0, _BIG),
     "transpose of bytes 4096x64": program(lambda x: x.T, indices((4096, 64), 128).astype("int8")),
     "images to channels first, bytes": program(

@@ -29,6 +29,9 @@ const char* const kFlags[] = {
     "-Wno-attributes", "-Wno-invalid-offsetof", "-fvisibility=hidden", "-fno-strict-aliasing",
     "-D__POPC__"};
 
+// Flags of what runs: a vertex that follows a constant null pointer is ended, and not compiled to nothing.
+const char* const kRunFlags[] = {"-O2", "-fno-delete-null-pointer-checks"};
+
 // Flags for the assembly whose instructions are counted: they keep loops as they are written, one element a
 // trip, and compute half in instructions of its own, as the IPU does.
 const char* const kLoopFlags[] = {"-O2",
@@ -173,6 +176,7 @@ void AddIncluded(const fs::path& main, CodeletSource* source) {
 std::string KeyOfMachine(const HostCompiler& compiler, const std::string& key) {
   std::string all = key + "\n" + compiler.command + "\n" + compiler.version;
   for (const char* flag : kFlags) all += std::string(" ") + flag;
+  for (const char* flag : kRunFlags) all += std::string(" ") + flag;
   for (const char* flag : kLoopFlags) all += std::string(" ") + flag;
   for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i) all += kEmbeddedHeaders[i].text;
   return all + kAssertHeader;
@@ -278,7 +282,7 @@ void CompileInto(const HostCompiler& compiler, const CodeletSource& source, cons
   std::string cpp_names;
   for (const ClassNames& c : classes) cpp_names += c.cpp_name + "\n";
   WriteText(folder / "classes", cpp_names);
-  command.insert(command.begin() + 1, "-O2");
+  command.insert(command.begin() + 1, std::begin(kRunFlags), std::end(kRunFlags));
   if (std::any_of(classes.begin(), classes.end(), [](const ClassNames& c) { return c.has_private_fields; }))
     command.emplace_back("-fno-access-control");
   command.insert(command.end(), {"-shared", "-Wl,-z,defs", "-Wl,--wrap=printf,--wrap=puts,--wrap=putchar",

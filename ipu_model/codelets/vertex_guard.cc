@@ -95,6 +95,13 @@ class ThreadGuard {
  public:
   ThreadGuard() {
     InstallHandlers();
+    // Of threads that leave signals to others: a blocked signal of a fault ends the process, that of the
+    // timer waits.
+    sigset_t own_signals;
+    sigemptyset(&own_signals);
+    for (const int signal : kFatal) sigaddset(&own_signals, signal);
+    if (Installed().tick != 0) sigaddset(&own_signals, Installed().tick);
+    pthread_sigmask(SIG_UNBLOCK, &own_signals, nullptr);
     stack_t now;
     if (sigaltstack(nullptr, &now) == 0 && (now.ss_flags & SS_DISABLE) != 0) {
       memory_ = std::make_unique<unsigned char[]>(kStackBytes);

@@ -45,7 +45,10 @@ PROGRAMS = {
         (MASK,),
         0,
     ),
-    "of each row": (jax.vmap(lambda m: jnp.nonzero(m, size=10)[0]), (GRID,), 1),
+    "of each row": (jax.vmap(lambda m: jnp.nonzero(m, size=10)[0]), (GRID,), 0),
+    "of each column": (jax.vmap(lambda m: jnp.nonzero(m, size=30)[0], 1, 1), (GRID,), 1),
+    "of rows in rows": (jax.vmap(jax.vmap(lambda m: jnp.nonzero(m, size=3)[0])), (MASK.reshape(4, 25, 5),), 0),
+    "the most frequent": (jax.scipy.stats.mode, (NUMBERS,), 0),
     "counts of numbers": (lambda x: _counted(x % 2, 200), (NUMBERS,), 1),
     "counts of a mask": (lambda m: _counted(m.astype("int32"), 200), (MASK,), 0),
     "weighed": (

@@ -118,10 +118,31 @@ def test_write_outside_of_a_field_is_found_in_tile_mode():
         run(make("B2", source=VERTEX % ("B2", "x.size() + 1")), array(2, 4), n=1, mode=("tile", 8))
 
 
+FAULTS = {
+    "an address that there is not": (
+        "{ y[i] = *(volatile int*)(unsigned long)(16 + n); }",
+        "accessed memory that it does",
+    ),
+    "a constant null pointer": ("{ volatile int* p = nullptr; *p = 3; }", "accessed memory that it does"),
+    "a division by zero": ("{ volatile int zero = 0; y[i] = 7 / zero; }", "divided an integer by zero"),
+    "a trap": ("{ __builtin_trap(); }", "ran an invalid instruction"),
+}
+
+
+@pytest.mark.parametrize("mode", [None, ("fast", 8), ("tile", 8)], ids=str)
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_end_the_program_and_not_the_process(name, mode):
+    body, message = FAULTS[name]
+    vertex = f"Fault{list(FAULTS).index(name)}"
+    source = VERTEX.replace("y[i] = x[i] + n;", body) % (vertex, "1")
+    with pytest.raises(Exception, match=rf"vertex \d of compute set '{vertex}.*was ended: it {message}"):
+        run(make(vertex, source=source), array(2, 4), n=1, mode=mode)
+
+
 @pytest.mark.nightly  # the limit is ten seconds
 def test_endless_vertex_ends():
     source = VERTEX.replace("y[i] = x[i] + n;", "{ volatile bool on = true; while (on) {} }") % ("B3", "1")
-    with pytest.raises(Exception, match=r"vertex \d of compute set 'B3.*was ended.*second"):
+    with pytest.raises(Exception, match=r"vertex \d of compute set 'B3.*was ended: it took more than 10 s"):
         run(make("B3", source=source), array(2, 4), n=1)
 
 

@@ -10,7 +10,7 @@ from jax_ipu.compiler import ffi_calls, tile_calls
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.passes import host_memory, known_indices
+from jax_ipu.compiler.passes import host_memory, known_indices, one_row
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.program_io import HOST_MEMORY
 from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements
@@ -205,6 +205,7 @@ def _sort_scalars(op: Op, rewriter: Rewriter) -> list[Value] | None:
 
 
 RULES: dict[str, Rule] = {
+    **one_row.RULES,
     "dot_general": _dot_general,
     "convolution": _convolution,
     "broadcast": _broadcast,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from jax_ipu.compiler.expression import single_op, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
-from jax_ipu.compiler.types import SIGNED, SIZE, num_elements
+from jax_ipu.compiler.types import SIGNED, SIZE, Shape, num_elements
 
 
 def run(module: Module) -> None:
@@ -20,27 +20,57 @@ def run(module: Module) -> None:
 
 def _positions(op: Op, rewriter: Rewriter) -> Value | None:
     counts = _summed(op)
+    if counts is not None and counts.op is not None and counts.op.name == "reshape":
+        counts = counts.op.operands[0] if _has_rows_of(counts.op.operands[0], counts) else None
     if counts is None or counts.op is None or counts.op.name != "scatter" or len(counts.op.operands) != 3:
         return None
     table, indices, ones = counts.op.operands
-    numbers = counts.op.attrs["scatter_dimension_numbers"]
     if single_op(counts.op.regions[0]) != "add" or not _is_full(table, 0) or not _is_full(ones, 1):
         return None
-    if numbers["inserted_window_dims"] != (0,) or len(table.shape) != 1 or counts.dtype not in SIGNED:
-        return None
     mask = _mask_of_counts(indices)
-    if mask is None or num_elements(mask.shape) != num_elements(ones.shape):
+    if mask is None or not _has_rows_of(mask, ones) or not _is_along_rows(counts.op, ones.shape):
         return None
-    (count,), (size,), dtype = mask.shape, table.shape, counts.dtype
-    if SIZE[dtype] < SIZE["s32"]:
-        return None
-    none = rewriter.full((count,), dtype, count)
-    place = rewriter.emit("iota", (), (count,), dtype, {"iota_dimension": 0})
+    mask = rewriter.reshape(mask, ones.shape)
+    (*rows, count), size, dtype = mask.shape, table.shape[-1], counts.dtype
+    none = rewriter.full(mask.shape, dtype, count)
+    place = rewriter.emit("iota", (), mask.shape, dtype, {"iota_dimension": len(rows)})
     places = _sorted(rewriter.elementwise("select", mask, place, none, dtype=dtype), rewriter)
     if size <= count:
-        return rewriter.slice(places, (0,), (size,))
-    rest = rewriter.full((size - count,), dtype, count)
-    return rewriter.emit("concatenate", (places, rest), (size,), dtype, {"dimension": 0})
+        places = rewriter.slice(places, (0,) * len(table.shape), table.shape)
+    else:
+        rest = rewriter.full((*rows, size - count), dtype, count)
+        places = rewriter.emit("concatenate", (places, rest), table.shape, dtype, {"dimension": len(rows)})
+    return rewriter.reshape(places, op.result.shape)
+
+
+def _has_rows_of(value: Value, other: Value) -> bool:
+    """Whether two values of the same elements in order have the same rows, along the last dimension."""
+    shapes = [tuple(n for n in v.shape[:-1] if n != 1) for v in (value, other)]
+    return bool(value.shape) and shapes[0] == shapes[1] and value.shape[-1:] == other.shape[-1:]
+
+
+def _is_along_rows(scatter: Op, shape: Shape) -> bool:
+    """Whether a scatter of elements changes in each row, along the last dimension, what the indices of the row say."""
+    table, indices, updates = scatter.operands
+    rows = tuple(range(len(shape) - 1))
+    numbers = scatter.attrs["scatter_dimension_numbers"]
+    along = {
+        "update_window_dims": (),
+        "inserted_window_dims": (len(rows),),
+        "input_batching_dims": rows,
+        "scatter_indices_batching_dims": rows,
+        "scattered_dims_to_operand_dims": (len(rows),),
+        "index_vector_dim": len(shape),
+    }
+    same = all(tuple(numbers[k]) == v if k != "index_vector_dim" else numbers[k] == v for k, v in along.items())
+    return (
+        same
+        and table.dtype in SIGNED
+        and SIZE[table.dtype] >= SIZE["s32"]
+        and table.shape[:-1] == shape[:-1]
+        and updates.shape == shape
+        and indices.shape in (shape, (*shape, 1))
+    )
 
 
 def _is_full(value: Value, number: int) -> bool:
@@ -49,13 +79,15 @@ def _is_full(value: Value, number: int) -> bool:
 
 
 def _summed(op: Op) -> Value | None:
-    """The operand of a cumulative sum from the front in one dimension; None for others."""
+    """The operand of a cumulative sum from the front along the last dimension; None for others."""
     attrs = op.attrs
-    if len(op.results) != 1 or len(op.result.shape) != 1 or single_op(op.regions[0]) != "add":
+    if len(op.results) != 1 or not op.result.shape or single_op(op.regions[0]) != "add":
         return None
-    (n,) = op.result.shape
-    plain = all(attrs.get(k, (1,)) == (1,) for k in ("window_strides", "base_dilations", "window_dilations"))
-    along = attrs["window_dimensions"] == (n,) and attrs.get("padding") == ((n - 1, 0),)
+    *rows, n = op.result.shape
+    ones = (1,) * len(op.result.shape)
+    plain = all(attrs.get(k, ones) == ones for k in ("window_strides", "base_dilations", "window_dilations"))
+    padding = attrs.get("padding") == (*((0, 0) for _ in rows), (n - 1, 0))
+    along = attrs["window_dimensions"] == (*ones[:-1], n) and padding
     return op.operands[0] if plain and along and _is_full(op.operands[1], 0) else None
 
 
@@ -71,8 +103,12 @@ def _mask_of_counts(indices: Value) -> Value | None:
                 return None
             value = kept[0]
             continue
-        inner = op.operands[0]
-        if num_elements(inner.shape) != num_elements(value.shape) or SIZE[inner.dtype] > SIZE[value.dtype]:
+        inner, dims = op.operands[0], op.attrs.get("broadcast_dimensions", ())
+        if (
+            list(dims) != sorted(dims)
+            or num_elements(inner.shape) != num_elements(value.shape)
+            or SIZE[inner.dtype] > SIZE[value.dtype]
+        ):
             return None
         value = inner
     if value.op is None or value.op.name != "reduce_window":
@@ -82,7 +118,7 @@ def _mask_of_counts(indices: Value) -> Value | None:
     if converted is None or converted.name != "convert" or value.dtype not in SIGNED:
         return None
     mask = converted.operands[0]
-    holds_all = mask.shape[0] < 1 << 8 * SIZE[value.dtype] - 1
+    holds_all = mask.shape[-1] < 1 << 8 * SIZE[value.dtype] - 1
     return mask if mask.dtype == "pred" and holds_all else None
 
 
@@ -91,4 +127,6 @@ def _sorted(value: Value, rewriter: Rewriter) -> Value:
     less = {"comparison_direction": "LT", "compare_type": "SIGNED"}
     compare = Op("compare", args, [((), "pred")], less, (), rewriter.location)
     body = Block(args, [compare, Op("return", compare.results, [], None, (), rewriter.location)])
-    return rewriter.emit("sort", (value,), value.shape, value.dtype, {"dimension": 0, "is_stable": False}, (body,))
+    return rewriter.emit(
+        "sort", (value,), value.shape, value.dtype, {"dimension": len(value.shape) - 1, "is_stable": False}, (body,)
+    )
