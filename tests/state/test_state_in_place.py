@@ -382,7 +382,8 @@ def test_cost_does_not_grow_with_what_is_not_touched(name):
         costs.append(jax_ipu.estimate(program, *shapes, donate_argnums=states))
         state_bytes.append(sum(4 * shapes[i].size for i in states))
     small, large = costs
-    assert large.cycles < 1.1 * small.cycles
+    # A row of the small state lies on more tiles: up to 15 % of the cycles of a program that does little else.
+    assert large.cycles < 1.15 * small.cycles
     # No second copy of a state: memory grows as the states do. Two states may change places through a third (donation).
     states_in_memory = {1: 1, 2: 1.5}[len(states)]
     assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (state_bytes[1] - state_bytes[0])

@@ -108,8 +108,9 @@ void CheckManyDivisors(DType type) {
                              std::numeric_limits<T>::min(),
                              std::numeric_limits<T>::max()};
   for (int bit = 1; bit < static_cast<int>(sizeof(T)) * 8; ++bit) {
-    const T power = static_cast<T>(std::uint64_t{1} << bit);
-    for (const int beside : {-1, 0, 1}) divisors.push_back(static_cast<T>(power + static_cast<T>(beside)));
+    const auto power = static_cast<Wrapping<T>>(std::uint64_t{1} << bit);
+    for (const int beside : {-1, 0, 1})
+      divisors.push_back(static_cast<T>(power + static_cast<Wrapping<T>>(beside)));
     divisors.push_back(static_cast<T>(random() >> (63 - bit)));
   }
   for (const T d : divisors) CheckDivisor(type, d, SomeNumbers(d, random));

@@ -114,14 +114,13 @@ class Division {
 }  // namespace
 
 int LowerDivision(MicroGraph& graph, const Instruction& instruction, int dividend, int divisor) {
-  const ScalarOp op = instruction.op;
-  if (op != ScalarOp::kDivide && op != ScalarOp::kRemainder) return -1;
   std::uint64_t bits = 0;
   if (!graph.ConstantInteger(divisor, &bits)) return -1;
   const auto division = hlo::constantDivision(instruction.operand_type, bits);
   if (!division.has_value()) return -1;
   Division lowering(graph, instruction.operand_type, *division);
-  return op == ScalarOp::kDivide ? lowering.Quotient(dividend) : lowering.Remainder(dividend, divisor);
+  return instruction.op == ScalarOp::kDivide ? lowering.Quotient(dividend)
+                                             : lowering.Remainder(dividend, divisor);
 }
 
 }  // namespace ipu_model

@@ -7,8 +7,7 @@
 
 namespace ipu_model {
 
-// Returns the number of the result of a quotient or remainder of `dividend` by a constant, or -1 for other
-// instructions.
+// Returns the number of the result of a quotient or remainder by a constant, or -1 for other divisors.
 int LowerDivision(MicroGraph& graph, const Instruction& instruction, int dividend, int divisor);
 
 }  // namespace ipu_model

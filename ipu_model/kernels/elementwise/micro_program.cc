@@ -180,8 +180,10 @@ class Lowering {
     }
     if (type == DType::kPred) op = ScalarRow(op).on_predicates;
 
-    const int divided = LowerDivision(graph_, instruction, a, value_.at(instruction.operand[1]));
-    if (divided >= 0) return divided;
+    if (op == ScalarOp::kDivide || op == ScalarOp::kRemainder) {
+      const int divided = LowerDivision(graph_, instruction, a, value_.at(instruction.operand[1]));
+      if (divided >= 0) return divided;
+    }
     MicroNode node;
     node.type = RegisterTypeOf(type);
     node.result = RegisterTypeOf(instruction.result_type);
