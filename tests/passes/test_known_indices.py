@@ -196,3 +196,27 @@ def test_the_zeros_need_no_memory():
     ops = names(lambda x, u, i: jnp.sin(x) + jnp.zeros_like(x).at[i].add(u), X, U, AT)
     assert ops.count("scatter") == 1 and ops.index("ipu.map") < ops.index("scatter")
     assert "ipu.map" not in ops[ops.index("scatter") :]
+
+
+_ALONG = jax.lax.GatherDimensionNumbers((), (0,), (0,))
+
+
+def _looked_up(places, mode):
+    indices = np.asarray(places)[:, None]
+    return lambda x: jax.lax.gather(x, indices, _ALONG, (1,), mode=mode, fill_value=7)
+
+
+LARGE = {
+    "clipped": _looked_up(np.array([2**64 - 1, 1], np.uint64), "clip"),
+    "beyond the end": _looked_up(np.array([2**62, 3], np.uint64), "fill"),
+    "of both signs": _looked_up([-(2**63), 2**63 - 1, 2], "fill"),
+    "of both signs, clipped": _looked_up([-(2**63), 2**63 - 1], "clip"),
+    "added": lambda x: x.at[np.array([2**62, 1, -(2**63)])].add(10, mode="drop"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@each_mode
+def test_constants_of_64_bits(name, mode):
+    with jax.enable_x64(True):
+        check(LARGE[name], np.arange(5.0), mode=mode)

@@ -169,6 +169,7 @@ class Drawer:
 
 def fit(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Returns the elements in row-major order in another shape, truncated or padded with zeros."""
+    x = jnp.asarray(x)  # loops of one trip may give Python's scalars
     missing = math.prod(shape) - x.size
     flat = lax.pad(lax.reshape(x, (x.size,)), jnp.zeros((), x.dtype), [(0, missing, 0)])
     return lax.reshape(flat, shape)

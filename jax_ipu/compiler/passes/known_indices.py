@@ -15,7 +15,7 @@ import numpy as np
 from jax_ipu.compiler.expression import is_elementwise, replaces_state, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import INTEGER, SIGNED, Shape, num_elements
+from jax_ipu.compiler.types import INTEGER, SIGNED, SIZE, Shape, num_elements
 
 # Larger literals are not tested for linearity.
 _SMALL = 1 << 16
@@ -144,14 +144,15 @@ def _linear_literal(value: Value) -> _Linear | None:
         return _Linear(int(literal.scalar()), (0,) * rank)
     if num_elements(value.shape) > _SMALL:
         return None
-    array = literal.numpy().astype(object if value.dtype == "u64" else "int64")
+    # Differences of 64-bit integers may have more bits.
+    array = literal.numpy().astype(object if SIZE[value.dtype] == 8 else "int64")
     base = int(array[(0,) * rank])
     expected: Any = base
     steps = []
     for d, extent in enumerate(value.shape):
         step = int(array[tuple(int(i == d) for i in range(rank))]) - base if extent > 1 else 0
         steps.append(step)
-        places = np.arange(extent).reshape(tuple(extent if i == d else 1 for i in range(rank)))
+        places = np.arange(extent).astype(array.dtype).reshape(tuple(extent if i == d else 1 for i in range(rank)))
         expected = expected + step * places
     return _Linear(base, tuple(steps)) if bool((array == expected).all()) else None
 
