@@ -68,12 +68,18 @@ def _of_op(op: Op, depth: int, known: dict[Value, Interval]) -> Interval | None:
     terms = [_interval(o, depth, known) for o in sources]
     if op.name in _MOVES or op.name == "select":
         return Interval(min(t.low for t in terms), max(t.high for t in terms))
-    if op.name == "convert" or (op.name == "bitcast_convert" and terms[0].low >= 0):
+    if op.name == "convert" or (op.name == "bitcast_convert" and _keeps_numbers(op, terms[0])):
         return terms[0]
     if op.name == "clamp":
         low, x, high = terms
         return Interval(min(max(x.low, low.low), high.low), min(max(x.high, low.high), high.high))
     return _of_two(op.name, *terms) if len(terms) == 2 and op.result.dtype != "pred" else None
+
+
+def _keeps_numbers(bitcast: Op, term: Interval) -> bool:
+    """Whether the bits of numbers in `term` are the same numbers in the other type."""
+    source = bitcast.operands[0].dtype
+    return term.low >= 0 and bit_width(source) == bit_width(bitcast.result.dtype)
 
 
 def _of_constant(value: Value) -> Interval | None:
