@@ -343,6 +343,8 @@ OF_ONE_STATE = (
 OF_TWO_STATES = (
     *(rows_change_places_in_a_branch, one_state_of_two, one_scatter_of_two_states, one_scatter_under_two_masks),
 )
+# Two rows of 2,048 lie on two tiles, of 4,096 and more (where the cycles stay as they are) on one, which updates both.
+GROWTH = {known_row_under_a_mask: 1.15}
 PROGRAMS = {name: value for name, value in globals().items() if value in (*OF_ONE_STATE, *OF_TWO_STATES)}
 
 
@@ -382,8 +384,7 @@ def test_cost_does_not_grow_with_what_is_not_touched(name):
         costs.append(jax_ipu.estimate(program, *shapes, donate_argnums=states))
         state_bytes.append(sum(4 * shapes[i].size for i in states))
     small, large = costs
-    # A row of the small state lies on more tiles: up to 15 % of the cycles of a program that does little else.
-    assert large.cycles < 1.15 * small.cycles
+    assert large.cycles < GROWTH.get(program, 1.1) * small.cycles
     # No second copy of a state: memory grows as the states do. Two states may change places through a third (donation).
     states_in_memory = {1: 1, 2: 1.5}[len(states)]
     assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (state_bytes[1] - state_bytes[0])
