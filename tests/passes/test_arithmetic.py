@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 X, IMAGE = array(40, 3), array(2, 4, 5, 3)
 WIDE = np.array([0, 1, 2, 7, 8, 9, 255, 256, 65535], np.uint16)
@@ -18,8 +17,8 @@ SCALES = jnp.array([0.229, 0.224, 0.225], jnp.float32)
 
 
 def _names(function, *arguments):
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
-    return [name for op in module.main.block.walk() for name in (*op.attrs.get("names", ()), op.name)]
+    ops = optimized_ops(function, *arguments)
+    return [name for op in ops for name in (*op.attrs.get("names", ()), op.name)]
 
 
 # Each with operations that remain, and those that do not.

@@ -1,15 +1,13 @@
 """Reductions of broadcast values: what they read, and values."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from jax_ipu.compiler.types import num_elements
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 X, V = array(5, 6), array(6)
 NUMBERS = np.arange(30, dtype=np.int32).reshape(5, 6) * 715827
@@ -55,8 +53,8 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_elements_that_are_read(name):
     function, arguments, elements = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 30).module
-    reductions = [op for op in module.main.block.walk() if op.name == "reduce"]
+    ops = optimized_ops(function, *arguments, memory=1 << 30)
+    reductions = [op for op in ops if op.name == "reduce"]
     assert [num_elements(op.operands[0].shape) for op in reductions] == elements
 
 

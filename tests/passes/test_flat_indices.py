@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 N = 1100
 RANDOM = np.random.default_rng(5)
@@ -98,8 +97,8 @@ def _components(op):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_number_of_components(name):
     function, arguments, components = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
-    indexed = [op for op in module.main.block.walk() if op.name in ("gather", "scatter")]
+    ops = optimized_ops(function, *arguments)
+    indexed = [op for op in ops if op.name in ("gather", "scatter")]
     assert [_components(op) for op in indexed] == components
 
 
@@ -118,6 +117,6 @@ WRAPPED = {
 def test_who_wraps(name):
     function, arguments, inside = WRAPPED[name]
     check(function, *arguments, mode=("tile", 8))
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
-    (op,) = (op for op in module.main.block.walk() if op.name in ("gather", "scatter"))
+    ops = optimized_ops(function, *arguments)
+    (op,) = (op for op in ops if op.name in ("gather", "scatter"))
     assert ("index_wraps" in op.attrs) == inside

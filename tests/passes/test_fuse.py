@@ -6,7 +6,7 @@ import pytest
 
 from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import legal, optimized_ops
 
 X, Y = array(60, 3), array(60, 3, seed=1)
 MEMORY = 1 << 29
@@ -57,8 +57,8 @@ def test_values(name, mode):
 @pytest.mark.parametrize("name", [name for name, (_, _, count) in PROGRAMS.items() if count is not None])
 def test_readers_of_parts_are_one_operation(name):
     function, arguments, count = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), MEMORY).module
-    assert sum(op.name == "ipu.map" for op in module.main.block.ops) == count
+    ops = optimized_ops(function, *arguments, memory=MEMORY)
+    assert sum(op.name == "ipu.map" for op in ops) == count
 
 
 def test_where_memory_is_short_they_stay_apart():

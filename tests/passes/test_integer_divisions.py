@@ -7,9 +7,8 @@ import pytest
 from jax import lax
 
 from jax_ipu.compiler.passes import canonicalize, inline, intervals, simplify
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import check, each_mode
-from support.stages import imported, legal
+from support.stages import imported, optimized_ops
 
 WORDS = np.array([0, 1, 7, 9, 10, 11, 12345, -1, -9, -10, -11, -12345, 2**31 - 1, -(2**31)], np.int32)
 BYTES, SHORTS = np.arange(-128, 128).astype(np.int8), np.arange(-(2**15), 2**15, 7).astype(np.int16)
@@ -71,10 +70,9 @@ def test_values(name, mode):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_divisions_that_remain(name):
     function, arguments, count = PROGRAMS[name]
-    lowered = jax.jit(function).lower(*arguments)
-    module = optimize(legal(str(lowered.compiler_ir())), 1 << 29).module
+    ops = optimized_ops(function, *arguments)
     found = 0
-    for op in module.main.block.walk():
+    for op in ops:
         if op.name == "ipu.map":
             found += sum(name in ("divide", "remainder") for name in op.attrs["names"])
     assert found == count

@@ -8,9 +8,8 @@ from jax import lax
 
 import jax_ipu
 from jax_ipu.compiler.passes import last_updates
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 RANDOM = np.random.default_rng(2)
 TABLE, ROWS = array(500), array(200, 3)
@@ -57,8 +56,8 @@ def _at_any_size(monkeypatch):
 
 
 def _bodies(function, arguments):
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 30).module
-    return [op.regions[0].ops[0].name for op in module.main.block.walk() if op.name == "scatter"]
+    ops = optimized_ops(function, *arguments, memory=1 << 30)
+    return [op.regions[0].ops[0].name for op in ops if op.name == "scatter"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 X, Y, CUBE, LINE = array(40, 6), array(40, 6), array(4, 5, 6), array(5000)
 # What the part does not see must not be seen in the result.
@@ -57,8 +56,8 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_pads_that_are_left(name):
     function, arguments, left = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 30).module
-    assert sum(op.name == "pad" for op in module.main.block.walk()) == left
+    ops = optimized_ops(function, *arguments, memory=1 << 30)
+    assert sum(op.name == "pad" for op in ops) == left
 
 
 @each_mode

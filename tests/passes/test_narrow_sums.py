@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import check, with_codelets
-from support.stages import legal
+from support.stages import optimized_ops
 
 # Their sums in f16 would stay at 2048.
 ROWS = (1 + np.random.default_rng(0).integers(0, 2, (3, 5000)) / 1024).astype(np.float16)
@@ -77,6 +76,6 @@ def test_values(name, mode):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_arrays_of_f32(name):
     function, values, wide = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(values).compiler_ir())), 1 << 29).module
-    made = {(r.dtype, r.shape) for op in module.main.block.walk() for r in op.results}
+    ops = optimized_ops(function, values)
+    made = {(r.dtype, r.shape) for op in ops for r in op.results}
     assert (("f32", values.shape) in made) == wide, made

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 TABLE, ROWS = array(1, 40), array(1, 12, 5)
 PLACES = np.random.default_rng(0).integers(-45, 45, (1, 30)).astype(np.int32)
@@ -50,9 +49,9 @@ def test_values(name, mode):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_batching_dimensions_that_remain(name):
     function, arguments, count = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
+    ops = optimized_ops(function, *arguments)
     batched = 0
-    for op in module.main.block.walk():
+    for op in ops:
         numbers = op.attrs.get("dimension_numbers") or op.attrs.get("scatter_dimension_numbers") or {}
         names = ("operand_batching_dims", "input_batching_dims")
         batched += op.name in ("gather", "scatter") and any(numbers.get(name) for name in names)

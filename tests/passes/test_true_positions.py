@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.pipeline import optimize
 from support.modes import check, each_mode
-from support.stages import legal
+from support.stages import optimized_ops
 
 MASK = np.random.default_rng(0).random(500) < 0.3
 GRID = MASK.reshape(20, 25)
@@ -84,8 +83,8 @@ def test_values(name, mode):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_scatters_that_remain(name):
     function, arguments, count = PROGRAMS[name]
-    module = optimize(legal(str(jax.jit(function).lower(*arguments).compiler_ir())), 1 << 29).module
-    assert sum(op.name == "scatter" for op in module.main.block.walk()) == count
+    ops = optimized_ops(function, *arguments)
+    assert sum(op.name == "scatter" for op in ops) == count
 
 
 def _with(values, places, number):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
 from jax_ipu import _ipu
 from jax_ipu.compiler.fit import map_program
 from jax_ipu.compiler.frontend.importer import import_program
@@ -9,10 +14,11 @@ from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.frontend.partition import partition
 from jax_ipu.compiler.frontend.programs import LegalProgram
-from jax_ipu.compiler.ir import Module
+from jax_ipu.compiler.ir import Module, Op
 from jax_ipu.compiler.lowering.program import LoweredProgram, lower
 from jax_ipu.compiler.mapping import MappedProgram
 from jax_ipu.compiler.options import Options
+from jax_ipu.compiler.pipeline import optimize
 
 
 def legal(program: str | bytes, options: bytes = b"") -> LegalProgram:
@@ -24,6 +30,12 @@ def legal(program: str | bytes, options: bytes = b"") -> LegalProgram:
 def imported(program: str | bytes) -> Module:
     """The IR before the first pass."""
     return import_program(legal(program))
+
+
+def optimized_ops(function: Callable[..., Any], *arguments: Any, memory: int = 1 << 29) -> list[Op]:
+    """All ops of a JAX function after the passes, those of regions too, on a device of so many bytes."""
+    program = legal(str(jax.jit(function).lower(*arguments).compiler_ir()))
+    return list(optimize(program, memory).module.main.block.walk())
 
 
 def mapped(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from jax_ipu.compiler.expression import replaces_state
-from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes import dce
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, SIZE, num_elements
@@ -71,15 +71,7 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
         return None
     if num_elements(table.shape) < _MANY:
         return None
-    args = [Value((), dtype, None, i) for i, dtype in enumerate(("s32", "s32", updates.dtype, updates.dtype))]
-    less = {"comparison_direction": "LT", "compare_type": "SIGNED"}
-    compare = Op("compare", args[:2], [((), "pred")], less, (), op.location)
-    body = Block(args, [compare, Op("return", compare.results, [], None, (), op.location)])
-    attrs = {"dimension": 0, "is_stable": True}
-    types = [(positions.shape, "s32"), (updates.shape, updates.dtype)]
-    sort = Op("sort", [positions, updates], types, attrs, (body,), op.location)
-    rewriter.ops.append(sort)
-    return sort.results[1]
+    return rewriter.sort((positions, updates))[1]
 
 
 def _sort_of(indices: Value) -> tuple[Op | None, Value | None]:

@@ -8,7 +8,7 @@ the number of elements: what a sort gives, at about the same cost for each eleme
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import single_op, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import SIGNED, SIZE, Shape, num_elements
 
@@ -34,7 +34,7 @@ def _positions(op: Op, rewriter: Rewriter) -> Value | None:
     (*rows, count), size, dtype = mask.shape, table.shape[-1], counts.dtype
     none = rewriter.full(mask.shape, dtype, count)
     place = rewriter.emit("iota", (), mask.shape, dtype, {"iota_dimension": len(rows)})
-    places = _sorted(rewriter.elementwise("select", mask, place, none, dtype=dtype), rewriter)
+    (places,) = rewriter.sort((rewriter.elementwise("select", mask, place, none, dtype=dtype),), is_stable=False)
     if size <= count:
         places = rewriter.slice(places, (0,) * len(table.shape), table.shape)
     else:
@@ -120,13 +120,3 @@ def _mask_of_counts(indices: Value) -> Value | None:
     mask = converted.operands[0]
     holds_all = mask.shape[-1] < 1 << 8 * SIZE[value.dtype] - 1
     return mask if mask.dtype == "pred" and holds_all else None
-
-
-def _sorted(value: Value, rewriter: Rewriter) -> Value:
-    args = [Value((), value.dtype, None, i) for i in range(2)]
-    less = {"comparison_direction": "LT", "compare_type": "SIGNED"}
-    compare = Op("compare", args, [((), "pred")], less, (), rewriter.location)
-    body = Block(args, [compare, Op("return", compare.results, [], None, (), rewriter.location)])
-    return rewriter.emit(
-        "sort", (value,), value.shape, value.dtype, {"dimension": len(value.shape) - 1, "is_stable": False}, (body,)
-    )
