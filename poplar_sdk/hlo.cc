@@ -85,7 +85,7 @@ Tensor gather(Graph& graph, const Tensor& operand, const Tensor& indices, const 
 }
 Tensor createGatherInput(Graph& graph, const poplar::Type& type, const std::vector<std::size_t>& shape,
                          const std::vector<std::size_t>&, const WindowDims&, const std::vector<std::size_t>&,
-                         const DebugContext& debugContext) {
+                         const DebugContext& debugContext, bool) {
   const Tensor input = graph.addVariable(type, shape, debugContext);
   poputil::mapTensorLinearly(graph, input);
   return input;

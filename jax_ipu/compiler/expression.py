@@ -306,6 +306,29 @@ def single_op(block: Block) -> str | None:
     return None
 
 
+def cumulated(op: Op) -> tuple[str, int] | None:
+    """The op and the dimension of a cumulative operation from the front, such as a cumulative sum; None for others."""
+    if op.name != "reduce_window" or len(op.results) != 1 or not op.result.shape:
+        return None
+    shape, window = op.result.shape, op.attrs["window_dimensions"]
+    dims = [d for d, n in enumerate(window) if n > 1] or [len(shape) - 1]
+    ones = (1,) * len(shape)
+    if len(dims) != 1 or any(
+        op.attrs.get(key, ones) != ones for key in ("window_strides", "base_dilations", "window_dilations")
+    ):
+        return None
+    (dim,) = dims
+    padding = tuple((shape[dim] - 1, 0) if d == dim else (0, 0) for d in range(len(shape)))
+    start = op.operands[1]
+    while start.op is not None and start.op.name == "broadcast_in_dim" and start.op.operands[0].shape == ():
+        start = start.op.operands[0]  # as JAX writes it
+    name, first = single_op(op.regions[0]), splat_of(start)
+    identity = None if name is None else identity_of(name, op.result.dtype)
+    if name is None or first is None or identity is None or first.data != pack_scalar(first.dtype, identity):
+        return None
+    return (name, dim) if window[dim] == shape[dim] and op.attrs.get("padding") == padding else None
+
+
 def replaces_state(block: Block) -> bool:
     """Whether `block`, the body of a scatter, returns its updates, which are the arguments after the states."""
     return len(block.ops) == 1 and block.results == block.args[len(block.args) // 2 :]

@@ -119,7 +119,7 @@ class Slices:
 class MappingPlan:
     """The demand that decides the mapping of each value; values without one are mapped linearly."""
 
-    __slots__ = ("demands", "first_tiles", "own_tiles", "partners", "preferred", "rivals", "slices")
+    __slots__ = ("demands", "first_tiles", "own_tiles", "partners", "preferred", "rivals", "slices", "without_passes")
 
     def __init__(
         self,
@@ -129,6 +129,7 @@ class MappingPlan:
         rivals: dict[DemandKey, Rivals],
         slices: list[Slices],
         own_tiles: dict[tuple[Op, int], int] | None = None,
+        without_passes: frozenset[tuple[Op, int]] = frozenset(),
     ) -> None:
         self.demands = demands
         # Op and number of an operand that is to lie on one tile -> which of the last tiles: 1 is the last.
@@ -139,6 +140,8 @@ class MappingPlan:
         self.preferred: dict[DemandKey, Demand | None] = {}
         # Slices whose demand the lowering may leave out: `preferred` is None for these.
         self.slices = slices
+        # Lookups, and the numbers of their operands, in large values over which no op goes as a whole.
+        self.without_passes = without_passes
         # First tile of values that are mapped linearly; tile 0 for others.
         self.first_tiles = first_tiles
         # Result of a product -> the argument that it updates, whose mapping the result takes.
@@ -197,7 +200,10 @@ def plan(module: Module, mode: str) -> MappingPlan:
     runs = dict(_runs(module.main.block, 1)) if mode in ("demand", "apart") and demands else {}
     first_tiles = _first_tiles(module.main.block, demands)
     own_tiles = _own_tiles(demands) if mode == "apart" else {}
-    return MappingPlan(demands, partners, first_tiles, _rivals(runs, demands), _slices(runs, demands), own_tiles)
+    slices = _slices(runs, demands)
+    alone = frozenset(key[:2] for found in slices if not found.passes for key in found.keys)
+    contested = [found for found in slices if found.passes]
+    return MappingPlan(demands, partners, first_tiles, _rivals(runs, demands), contested, own_tiles, alone)
 
 
 def _own_tiles(demands: dict[Value, Demand]) -> dict[tuple[Op, int], int]:
@@ -221,7 +227,7 @@ def slice_sizes(op: Op) -> Shape | None:
 
 
 def _slices(runs: dict[Op, int], demands: dict[Value, Demand]) -> list[Slices]:
-    """The slices whose demand may cost more in other ops than it saves, in large values.
+    """The slices and lookups in large values; where there are passes, the demand may cost more in these than it saves.
 
     Values that one op goes over together are decided together.
     """
@@ -235,7 +241,7 @@ def _slices(runs: dict[Op, int], demands: dict[Value, Demand]) -> list[Slices]:
                 slices = own if slices is None or slices is own else _joined(found, slices, own)
         if slices is not None:
             (slices.passes if op.name in PASSES else slices.lookups)[op] = times
-    return [slices for slices in dict.fromkeys(found.values()) if slices.passes and slices.lookups]
+    return [slices for slices in dict.fromkeys(found.values()) if slices.lookups]
 
 
 def _joined(found: dict[tuple[Op, int], Slices], one: Slices, other: Slices) -> Slices:
@@ -253,7 +259,8 @@ def _as_whole(op: Op) -> list[Value]:
         return [v for v in (*operands, *op.results) if _is_large(v)]
     if _PRIORITY.get(op.name, _PRODUCTS) >= _PRODUCTS:
         return []
-    values = [op.operands[0], *(op.results if op.name in UPDATES else ())]
+    changed = op.results if op.name in UPDATES else ()
+    values = [*op.operands[: max(1, len(changed))], *changed]
     return [v for v in values if _is_large(v)]
 
 

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from jax_ipu.compiler import pipeline
+from jax_ipu.compiler.passes import fuse
 from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
 from support.stages import legal, optimized_ops
@@ -59,6 +61,26 @@ def test_readers_of_parts_are_one_operation(name):
     function, arguments, count = PROGRAMS[name]
     ops = optimized_ops(function, *arguments, memory=MEMORY)
     assert sum(op.name == "ipu.map" for op in ops) == count
+
+
+# Of about 90 and 330 operations on each element; one function has a gradient for each element.
+LONG = {"bessel": jnp.i0, "gradient": jax.vmap(jax.grad(jax.scipy.special.i1e)), "pieces": jax.scipy.special.ndtri}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_operations_on_large_values_are_one_where_memory_is_short(name):
+    values = jax.ShapeDtypeStruct((MEMORY // 10,), "float32")
+    program = legal(str(jax.jit(LONG[name]).lower(values).compiler_ir()))
+    ops = optimize(program, MEMORY, memory_first=True).module.main.block.ops
+    assert [op.name for op in ops if op.operands] == ["ipu.map", "return"]
+
+
+@each_mode
+@pytest.mark.parametrize("name", LONG)
+def test_values_of_long_operations(name, mode, monkeypatch):
+    monkeypatch.setattr(fuse, "LARGE", 0)
+    monkeypatch.setattr(pipeline, "optimize", lambda program, memory, _, *rest: optimize(program, memory, True, *rest))
+    check(LONG[name], jnp.linspace(0.01, 0.99, 70), mode=mode)
 
 
 def test_where_memory_is_short_they_stay_apart():

@@ -1,5 +1,7 @@
 """Reductions over what is stacked or repeated are elementwise operations: which remain, and values."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -26,7 +28,16 @@ def _select(x, y, z):
     return jnp.select([x > 1, y > 1, x + y > z, z == 0], [x, y * 2, z - x, x + y], -1)
 
 
-# Each with how many reductions and concatenations remain.
+def _pieces(x, y, z):
+    """The first condition that holds is found by a cumulative sum of the conditions."""
+    return jnp.piecewise(x, [y > 1, z < 0, x == y], [jnp.sin, lambda v: v * v, -3.0, lambda v: v + 1])
+
+
+def _running(*v, axis=0):
+    return jnp.cumsum(jnp.stack(v, axis), axis).max(axis)
+
+
+# Each with how many reductions, cumulative operations and concatenations remain.
 PROGRAMS = {
     "select": (_select, (X, Y, Z), 0),
     "select of special values": (_select, (A, B, C), 0),
@@ -66,6 +77,16 @@ PROGRAMS = {
         (A,),
         1,
     ),
+    "pieces": (_pieces, (X, Y, Z), 0),
+    "pieces of special values": (_pieces, (A, B, C), 0),
+    "largest running sum": (_running, (X, Y, Z), 0),
+    "of integers": (_running, NUMBERS, 0),
+    "along the last axis": (functools.partial(_running, axis=-1), (X, Y, Z), 0),
+    "of running extrema": (lambda *v: lax.cummax(jnp.stack(v), 0).sum(0), (X, Y, Z), 0),
+    "of sums from the end": (lambda *v: lax.cumsum(jnp.stack(v), 0, reverse=True).max(0), (X, Y, Z), 3),
+    "of sums of f16": (lambda *v: lax.cumsum(jnp.stack(v).astype("float16"), 0).max(0), (X, Y, Z), 3),
+    "of sums in the other dimension": (lambda *v: jnp.cumsum(jnp.stack(v), 1).max(0), (X, Y, Z), 3),
+    "and its running sums": (lambda *v: (lambda s: (s, s.max(0)))(jnp.cumsum(jnp.stack(v), 0)), (X, Y, Z), 3),
     "many": (lambda x: jnp.stack([x * i for i in range(70)]).sum(0), (X,), 2),
 }
 
@@ -81,4 +102,4 @@ def test_values(name, mode):
 def test_nothing_is_concatenated(name):
     function, arguments, count = PROGRAMS[name]
     ops = optimized_ops(function, *arguments)
-    assert sum(op.name in ("reduce", "concatenate") for op in ops) == count
+    assert sum(op.name in ("reduce", "reduce_window", "concatenate") for op in ops) == count

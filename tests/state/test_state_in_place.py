@@ -343,8 +343,17 @@ OF_ONE_STATE = (
 OF_TWO_STATES = (
     *(rows_change_places_in_a_branch, one_state_of_two, one_scatter_of_two_states, one_scatter_under_two_masks),
 )
-# Two rows of 2,048 lie on two tiles, of 4,096 and more (where the cycles stay as they are) on one, which updates both.
-GROWTH = {known_row_under_a_mask: 1.15}
+# The cycles with 16,384 and with 131,072 rows may be so many times those with 2,048; 1.1 times where nothing is said.
+GROWTH = {
+    # Two of 2,048 rows lie on two tiles, of 4,096 and more (where the cycles stay as they are) on one.
+    known_row_under_a_mask: (1.15, 1.15),
+    # Up to 19,000 rows of two elements lie on a tile. More (the cycles stay as they are) lie on several, of which
+    # another superstep picks the row.
+    slice_until_done: (1.1, 1.2),
+    gradient_in_a_trip: (1.1, 1.3),
+    # The gradient of the last state is filled with zeros once.
+    gradient_of_the_row: (1.1, 1.6),
+}
 PROGRAMS = {name: value for name, value in globals().items() if value in (*OF_ONE_STATE, *OF_TWO_STATES)}
 
 
@@ -378,13 +387,15 @@ def test_state_that_every_trip_transposes_is_not_its_own_storage(mode):
 def test_cost_does_not_grow_with_what_is_not_touched(name):
     program = PROGRAMS[name]
     costs, state_bytes = [], []
-    for rows in (2048, 16384):
+    for rows in (2048, 16384, 131072):
         shapes = [jax.ShapeDtypeStruct(s, np.float32) for s in arguments_of(program, rows, 256)]
         states = tuple(range(len(shapes) - 1))
         costs.append(jax_ipu.estimate(program, *shapes, donate_argnums=states))
         state_bytes.append(sum(4 * shapes[i].size for i in states))
-    small, large = costs
-    assert large.cycles < GROWTH.get(program, 1.1) * small.cycles
+    small, *larger = costs
     # No second copy of a state: memory grows as the states do. Two states may change places through a third (donation).
     states_in_memory = {1: 1, 2: 1.5}[len(states)]
-    assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (state_bytes[1] - state_bytes[0])
+    for large, growth, large_bytes in zip(larger, GROWTH.get(program, (1.1, 1.1)), state_bytes[1:], strict=True):
+        assert large.fits
+        assert large.cycles < growth * small.cycles
+        assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (large_bytes - state_bytes[0])

@@ -33,12 +33,12 @@ poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
 // Creates a tensor of `shape` with the tile mapping for which a gather with these indices and sizes, or a
-// scatter with such windows, costs least; the cost includes operations on the whole tensor.
+// scatter with such windows, costs least; with `hasPasses` the cost includes operations on the whole tensor.
 poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
                                  const std::vector<std::size_t>& shape,
                                  const std::vector<std::size_t>& indicesShape, const WindowDims& dims,
                                  const std::vector<std::size_t>& sliceSizes,
-                                 const poplar::DebugContext& debugContext = {});
+                                 const poplar::DebugContext& debugContext = {}, bool hasPasses = true);
 
 // StableHLO scatter over several operands of one shape. `update` has the inputs operand_0.., update_0.. and
 // as many outputs as operands. Updates whose window is not wholly inside are skipped; updates of one element

@@ -203,7 +203,7 @@ poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
                                  const std::vector<std::size_t>& indicesShape,
                                  const ipu_model::WindowDims& dims,
                                  const std::vector<std::size_t>& sliceSizes,
-                                 const poplar::DebugContext& debugContext) {
+                                 const poplar::DebugContext& debugContext, bool hasPasses) {
   using namespace ipu_model;
   const std::string& name = debugContext.getPathName();
   GatherProblem problem;
@@ -216,7 +216,7 @@ poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
       IndexedWindow::Resolve(dims, static_cast<int>(problem.operand.size()),
                              static_cast<int>(problem.indices.size()), static_cast<int>(problem.out.size()));
   const poplar::Target& target = graph.getTarget();
-  const ipu_model::Grid grid = GatherInputGrid(problem, target.model(), target.getNumTiles());
+  const ipu_model::Grid grid = GatherInputGrid(problem, target.model(), target.getNumTiles(), hasPasses);
   return NewTensor(graph, problem.type, problem.operand, Mapping(grid), name);
 }
 

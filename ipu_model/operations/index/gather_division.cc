@@ -21,6 +21,9 @@ namespace {
 constexpr std::int64_t kSplitStep = 4;
 // Tiles that share a bus may receive the same part of a copied operand, so its bytes count a little less.
 constexpr double kShareOfCopy = 0.9;
+// How many times an even share of the operand a tile may hold before its memory counts, where no operation
+// goes over the whole operand.
+constexpr double kMostUneven = 1.1;
 
 // The bytes of a tile's memory for one operand of a vertex, for the buffers of a step, and the most steps.
 std::int64_t OperandBudget(const GatherProblem& p, const TargetModel& target) {
@@ -352,8 +355,8 @@ Choice ChooseOwnDivision(const GatherProblem& p, const TargetModel& target, unsi
 }
 
 // A pass over all elements: two loads and a store per vector, all workers together.
-double PassCycles(const TargetModel& target, DType type, std::int64_t elements) {
-  return 3.0 * static_cast<double>(elements) / target.VectorWidth(type);
+double PassCycles(const TargetModel& target, DType type, double elements) {
+  return 3.0 * elements / target.VectorWidth(type);
 }
 
 }  // namespace
@@ -373,7 +376,7 @@ GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& t
   return in_place.cycles <= own.cycles ? in_place : own.division;
 }
 
-Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles, bool has_passes) {
   const std::size_t rank = p.operand.size();
   const Shape space = SpaceShape(p);
   std::vector<bool> indexed(rank);
@@ -383,6 +386,13 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
     if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
   }
   const Choice own = ChooseOwnDivision(p, target, num_tiles);
+  const double uncounted =
+      has_passes ? 0 : kMostUneven * static_cast<double>(NumElements(p.operand)) / num_tiles;
+  const auto pass_cycles = [&](std::int64_t held) {
+    return PassCycles(target, p.type, std::max(0.0, static_cast<double>(held) - uncounted));
+  };
+  // Half of the memory, and what a placement holds more that leaves some of the tiles idle.
+  const std::int64_t most_bytes = target.bytes_per_tile * 5 / 8;
   double best_cycles = std::numeric_limits<double>::max();
   Grid best;
   bool best_fits = false;
@@ -420,11 +430,11 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
       const bool in_place = ChooseChunk(p, target, &division);
       const std::int64_t bytes = held * static_cast<std::int64_t>(SizeOf(p.type));
       const bool fits = (in_place || own.fits) && bytes <= SliceBudget(target.bytes_per_tile);
-      const double pass = PassCycles(target, p.type, held);
+      const double pass = pass_cycles(held);
       const double planned = CyclesOf(p, target, division);
       const double cycles = (!own.fits || (in_place && planned < own.cycles) ? planned : own.cycles) + pass;
       // Where no buffers fit, the operand itself should.
-      const std::int64_t excess = std::max<std::int64_t>(0, bytes - target.bytes_per_tile / 2);
+      const std::int64_t excess = std::max<std::int64_t>(0, bytes - most_bytes);
       const bool spreads = best.shape.empty() || excess < best_excess;
       if (fits != best_fits ? fits : excess != best_excess ? spreads : cycles < best_cycles) {
         best_cycles = cycles;
@@ -439,7 +449,7 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
   if (!rounds) return best;
   std::int64_t held = 1;
   for (std::size_t d = 0; d < rank; ++d) held *= of_rounds.LargestPart(static_cast<int>(d));
-  const double cycles = rounds->cycles + PassCycles(target, p.type, held);
+  const double cycles = rounds->cycles + pass_cycles(held);
   return !best_fits || cycles < best_cycles ? of_rounds : best;
 }
 

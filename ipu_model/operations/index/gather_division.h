@@ -60,9 +60,10 @@ bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* fir
 // limits.
 GatherDivision ChooseGatherDivision(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
-// Returns the best placement of an operand that is still to be created, for the lookup and for passes over
-// all of it.
-Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
+// Returns the best placement of an operand that is still to be created, for the lookup and, if it
+// `has_passes`, for operations on all of it. Without them, a placement is as good as another that uses
+// somewhat more tiles.
+Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned num_tiles, bool has_passes);
 
 }  // namespace ipu_model
 

@@ -163,8 +163,9 @@ def create_indexed(context: Context, demand: Demand, dtype: str, name: str) -> _
         sizes = tuple(1 if i in single else update[next(windows)] for i in range(len(operand.shape)))
     if num_elements(indices.shape) == 0:
         return None
+    has_passes = (op, demand.operand) not in context.mapping.without_passes
     return _ipu.create_gather_input(
-        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, name
+        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, has_passes, name
     )
 
 

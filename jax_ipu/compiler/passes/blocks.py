@@ -141,6 +141,9 @@ class _Finder:
 
     def _group(self, ops: set[Op], sinks: list[Op]) -> _Group | None:
         """The ops with the dimension that is best to cut; None where none pays."""
+        # Elementwise ops become one, which keeps what is in between in registers.
+        if all(is_elementwise(op) for op in ops):
+            return None
         # Smaller blocks of a product cost more: they are those of all the memory.
         products = any(op.name == "dot_general" for op in ops)
         memory = self.all_memory if products else self.memory

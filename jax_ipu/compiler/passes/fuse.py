@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.expression import COST, ScalarBuilder, emit_ops, is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.types import Shape, num_elements
 
 MAX_INSTRUCTIONS = 64
+# Where memory is short, and a value takes this part of it: what lies between two groups would not fit.
+MAX_INSTRUCTIONS_OF_LARGE, LARGE = 512, 1 / 32
 MAX_INPUTS = 16
 
 # Ops that only show the elements of their operand.
@@ -28,27 +30,32 @@ CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
 
 
 class _Group:
-    __slots__ = ("closed", "inputs", "members", "position", "shape")
+    __slots__ = ("closed", "inputs", "members", "most", "position", "shape")
 
-    def __init__(self, op: Op, position: int) -> None:
+    def __init__(self, op: Op, position: int, most: int) -> None:
         self.shape: Shape = op.results[0].shape
         self.members: list[Op] = [op]
         self.inputs: set[Value] = {o for o in op.operands if splat_of(o) is None}
+        self.most = most
         self.position = position
         self.closed = False
 
 
 def run(module: Module) -> None:
     """Fuses the elementwise ops of main."""
-    run_block(module.main.block, join=not module.frugal)
+    if module.frugal:
+        run_block(module.main.block, large=int(LARGE * module.memory))
+    else:
+        run_block(module.main.block, join=True)
 
 
-def run_block(block: Block, join: bool = False) -> None:
+def run_block(block: Block, join: bool = False, large: int | None = None) -> None:
     """Fuses the elementwise ops of the block, and of the regions of control flow inside.
 
     Args:
         block: changed in place.
         join: whether groups that read components of the same tensors become one.
+        large: the bytes from which on groups may be long; none may if None.
     """
     group_of: dict[Op, _Group] = {}
     positions: dict[Op, int] = {}
@@ -59,7 +66,7 @@ def run_block(block: Block, join: bool = False) -> None:
         slots.append([])
         if op.name in CONTROL_FLOW:
             for region in op.regions:
-                run_block(region, join)
+                run_block(region, join, large)
                 _close_used(region, group_of)
         if not is_elementwise(op):
             for operand in op.operands:
@@ -75,7 +82,8 @@ def run_block(block: Block, join: bool = False) -> None:
             if other is not None and other is not group:
                 other.closed = True
         if group is None:
-            group = _Group(op, position)
+            is_large = large is not None and size_in_bytes(op.results[0]) >= large
+            group = _Group(op, position, MAX_INSTRUCTIONS_OF_LARGE if is_large else MAX_INSTRUCTIONS)
             groups.append(group)
         group_of[op] = group
     groups = [group for group in groups if group.members]  # a group without members was merged into another one
@@ -213,7 +221,7 @@ def _join(op: Op, position: int, group_of: dict[Op, _Group], positions: dict[Op,
 
 def _fits(group: _Group, inputs: set[Value], members: list[Op], instructions: int) -> bool:
     """Whether the group may take in `members` and as many more instructions, which have these inputs."""
-    if len(group.members) + len(members) + instructions > MAX_INSTRUCTIONS:
+    if len(group.members) + len(members) + instructions > group.most:
         return False
     if len(group.inputs) + len(inputs) <= MAX_INPUTS:
         return True

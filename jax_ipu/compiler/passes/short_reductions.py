@@ -3,13 +3,13 @@
 Such are reductions over what has just been stacked (`jnp.stack([a, b, c]).max(0)`, `jnp.select`), and over elementwise
 ops of values that are repeated along the dimension with a few numbers that are not (`jnp.isin(x, members)`,
 `jnp.exp(-(x[:, None] - centres) ** 2).sum(1)`), or of arrays that are small beside what is made of them
-(`(boards[:, None] == patterns).all(-1)`). The body is applied to one index of the dimension after another, so that what
-is reduced never exists as a whole.
+(`(boards[:, None] == patterns).all(-1)`). Cumulative operations may be in between (`jnp.piecewise`). The body is
+applied to one index of the dimension after another, so that what is reduced never exists as a whole.
 """
 
 from __future__ import annotations
 
-from jax_ipu.compiler.expression import identity_of, is_elementwise, single_op, splat_of
+from jax_ipu.compiler.expression import cumulated, identity_of, is_elementwise, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import FLOAT, SIZE, Literal, Shape, num_elements, pack_scalar
@@ -37,13 +37,14 @@ def _reduce(op: Op, rewriter: Rewriter) -> list[Value] | None:
     if size * (len(body.ops) - 1) > _MAX_OPS:
         return None
     name = single_op(body) if count == 1 else None
-    if name not in _CHOICES and any(r.dtype in FLOAT and SIZE[r.dtype] < 4 for r in op.results):
+    if name not in _CHOICES and any(map(_is_narrow, op.results)):
         return None
     made = _made_of_parts(operands, dim)
     if made is None or size * (len(made) + len(body.ops) - 1) > _MAX_OPS:
         return None
     shape = op.results[0].shape
-    parts = [_parts(operands, dim, i, shape, rewriter) for i in range(size)]
+    all_parts = _Parts(dim, shape, rewriter)
+    parts = [[all_parts.at(operand, i) for operand in operands] for i in range(size)]
     literal, identity = splat_of(inits[0]), None if name is None else identity_of(name, inits[0].dtype)
     if literal is not None and identity is not None and literal.data == pack_scalar(literal.dtype, identity):
         results = parts.pop(0)
@@ -82,6 +83,9 @@ def _made_of_parts(operands: list[Value], dim: int) -> list[Op] | None:
         found.add(op)
         if _is_stack(op, dim):
             saves = True
+        elif _is_cumulative(op, dim):
+            elementwise.append(op)
+            stack.append(op.operands[0])
         elif is_elementwise(op):
             elementwise.append(op)
             stack.extend(op.operands)
@@ -101,9 +105,19 @@ def _reduces(op: Op, dim: int) -> bool:
 
 
 def _is_stack(op: Op, dim: int) -> bool:
-    """Whether the op puts parts of one index of the dimension each together."""
-    stacks = op.name == "concatenate" and op.attrs["dimension"] == dim
-    return stacks and all(part.shape[dim] == 1 for part in op.operands)
+    """Whether the op puts parts of one index of the dimension each together, in one step or several."""
+    if op.name != "concatenate" or op.attrs["dimension"] != dim:
+        return False
+    return all(part.shape[dim] == 1 or (part.op is not None and _is_stack(part.op, dim)) for part in op.operands)
+
+
+def _is_cumulative(op: Op, dim: int) -> bool:
+    found = cumulated(op)
+    return found is not None and found[1] == dim and (found[0] in _CHOICES or not _is_narrow(op.result))
+
+
+def _is_narrow(value: Value) -> bool:
+    return value.dtype in FLOAT and SIZE[value.dtype] < 4
 
 
 def _is_index(value: Value, dim: int) -> bool:
@@ -123,24 +137,30 @@ def _source_dim(op: Op, dim: int) -> int | None:
     return dims.index(dim)
 
 
-def _parts(operands: list[Value], dim: int, index: int, shape: Shape, rewriter: Rewriter) -> list[Value]:
-    """The operands at an index of the dimension."""
-    known: dict[Value, Value] = {}
-    stack = list(operands)
-    while stack:
-        value = stack[-1]
+class _Parts:
+    """The parts of values at one index of a dimension each."""
+
+    def __init__(self, dim: int, shape: Shape, rewriter: Rewriter) -> None:
+        self._dim, self._shape, self._rewriter = dim, shape, rewriter
+        self._known: dict[tuple[Value, int], Value] = {}
+
+    def at(self, value: Value, index: int) -> Value:
+        known = self._known.get((value, index))
+        if known is None:
+            known = self._known[value, index] = self._make(value, index)
+        return known
+
+    def _make(self, value: Value, index: int) -> Value:
         op = value.op
-        if value not in known and op is not None and op.operands and is_elementwise(op) and not _is_index(value, dim):
-            missing = [operand for operand in op.operands if operand not in known]
-            if missing:
-                stack.extend(missing)
-                continue
-            given = [known[operand] for operand in op.operands]
-            known[value] = rewriter.emit(op.name, given, shape, value.dtype, dict(op.attrs))
-        elif value not in known:
-            known[value] = _leaf(value, dim, index, shape, rewriter)
-        stack.pop()
-    return [known[value] for value in operands]
+        if op is not None and op.operands and is_elementwise(op) and not _is_index(value, self._dim):
+            given = [self.at(operand, index) for operand in op.operands]
+            return self._rewriter.emit(op.name, given, self._shape, value.dtype, dict(op.attrs))
+        if op is not None and op.name == "reduce_window":
+            last = self.at(op.operands[0], index)
+            if index == 0:
+                return last
+            return self._rewriter.apply(op.regions[0], [self.at(value, index - 1), last], self._shape)[0]
+        return _leaf(value, self._dim, index, self._shape, self._rewriter)
 
 
 def _leaf(value: Value, dim: int, index: int, shape: Shape, rewriter: Rewriter) -> Value:
@@ -152,7 +172,13 @@ def _leaf(value: Value, dim: int, index: int, shape: Shape, rewriter: Rewriter) 
     op = value.op
     assert op is not None
     if op.name == "concatenate":
-        return rewriter.reshape(op.operands[index], shape)
+        for operand in op.operands:
+            if index < operand.shape[dim]:
+                break
+            index -= operand.shape[dim]
+        if operand.shape[dim] == 1:
+            return rewriter.reshape(operand, shape)
+        return _leaf(operand, dim, index, shape, rewriter)
     operand = op.operands[0]
     source = _source_dim(op, dim)
     if source is None:

@@ -7,7 +7,7 @@ the number of elements: what a sort gives, at about the same cost for each eleme
 
 from __future__ import annotations
 
-from jax_ipu.compiler.expression import single_op, splat_of
+from jax_ipu.compiler.expression import cumulated, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import SIGNED, SIZE, Shape, num_elements
@@ -80,15 +80,7 @@ def _is_full(value: Value, number: int) -> bool:
 
 def _summed(op: Op) -> Value | None:
     """The operand of a cumulative sum from the front along the last dimension; None for others."""
-    attrs = op.attrs
-    if len(op.results) != 1 or not op.result.shape or single_op(op.regions[0]) != "add":
-        return None
-    *rows, n = op.result.shape
-    ones = (1,) * len(op.result.shape)
-    plain = all(attrs.get(k, ones) == ones for k in ("window_strides", "base_dilations", "window_dilations"))
-    padding = attrs.get("padding") == (*((0, 0) for _ in rows), (n - 1, 0))
-    along = attrs["window_dimensions"] == (*ones[:-1], n) and padding
-    return op.operands[0] if plain and along and _is_full(op.operands[1], 0) else None
+    return op.operands[0] if cumulated(op) == ("add", len(op.results[0].shape) - 1) else None
 
 
 def _mask_of_counts(indices: Value) -> Value | None:
