@@ -40,12 +40,18 @@ def _overwritten(x, y):
     return x[:, 1] * y[:, 1], first
 
 
+def _third_derivatives(x):
+    """Views of views, of which several operations read some."""
+    return jax.jacfwd(jax.jacrev(jax.jacfwd(jnp.prod)))(x)
+
+
 PROGRAMS = {
     "cross": (jnp.cross, (X, Y), 1),
     "rotated": (_rotated, (array(50, 4), array(50, 3, seed=2)), None),
     "polar": (_polar, (array(70, 2),), 1),
     "needs a sum": (_needs_a_sum, (X,), 2),
     "overwritten": (_overwritten, (X, Y), None),
+    "third derivatives": (_third_derivatives, (array(4),), None),
 }
 
 

@@ -133,7 +133,7 @@ def _join_readers(groups: list[_Group], group_of: dict[Op, _Group], positions: d
             continue
         for chain in views.values():
             for view in reversed(chain):
-                if position_of(view.result) >= first.position:
+                if position_of(view.result) > first.position:  # otherwise it is there, maybe shown by others
                     moved.pop(view, None)  # what is moved again comes after what it shows
                     moved[view] = first.position
         first.members.extend(group.members)
