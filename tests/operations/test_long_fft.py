@@ -36,7 +36,7 @@ def test_prime_lengths_vertex_by_vertex(name):
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
-@pytest.mark.parametrize("n", [600, 97 * 89, 10_000, 7 * 1009])
+@pytest.mark.parametrize("n", [113, 2 * 499, 600, 1999, 97 * 89, 10_000, 7 * 1009])
 def test_few_lines_that_fit_on_a_tile(n, name):
     """They are split over the tiles, with factors from one table, from two, or from two that are cut."""
     x = array(2, n // 2 + 1 if name == "irfft" else n, dtype="float32" if name == "rfft" else "complex64")
@@ -53,6 +53,18 @@ def test_cycles_grow_with_the_points(inverse):
         cycles = jax_ipu.estimate(function, jax.ShapeDtypeStruct((n,), jnp.complex64)).cycles
         assert cycles < 6 * max(before, 3000), (n, cycles, before)
         before = cycles
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft"])
+@pytest.mark.parametrize("n", [113, 211, 2 * 211, 1009, 3 * 1009, 4999, 100_003])
+def test_prime_factors_cost_a_few_times_as_much_as_their_neighbours(n, name):
+    """The transforms that a convolution takes are spread over the tiles as others are."""
+
+    def cycles(n):
+        x = jax.ShapeDtypeStruct((n,), jnp.float32 if name == "rfft" else jnp.complex64)
+        return jax_ipu.estimate(getattr(jnp.fft, name), x).cycles
+
+    assert cycles(n) < 6 * cycles(n // 10 * 10)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("fft", (1472, 1000)), ("fft2", (256, 256)), ("rfft", (500, 512))])

@@ -10,6 +10,7 @@ many complex ones: W. H. Press et al., "Numerical Recipes", section 12.3.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -30,7 +31,7 @@ _LARGEST_TABLE = 1 << 13
 # split, and by real numbers as half as many complex ones.
 _CYCLES, _CYCLES_OF_SPLIT, _CYCLES_OF_PACKING = 5, 2000, 2500
 # Two steps also move the lines between tiles, and take longer on the host where lines are many and short.
-_LEAST_GAIN = 4
+_LEAST_GAIN, _LEAST_GAIN_OF_FEW, _FEW_LINES = 4, 2, 8
 _REAL = {"c64": "f32", "c128": "f64"}
 # The ops made here of which the model counts FLOPs.
 _ARITHMETIC = frozenset(("add", "complex", "imag", "multiply", "negate", "real", "subtract"))
@@ -55,30 +56,44 @@ def _convolution_length(n: int) -> int:
     return 1 << (2 * n - 2).bit_length()
 
 
+@functools.cache
 def _cycles(lines: int, length: int, num_tiles: int) -> float:
-    return math.ceil(lines / num_tiles) * length * math.log2(max(2, length)) * _CYCLES
+    """About the cycles of lines of which each is on one tile, where a large prime factor makes two transforms of it."""
+    transforms = 1
+    if _largest_prime(length) > _LARGEST_RADIX:
+        transforms, length = 2, _convolution_length(length)
+    return transforms * math.ceil(lines / num_tiles) * length * math.log2(max(2, length)) * _CYCLES
 
 
+@functools.cache
 def _split_cycles(lines: int, length: int, num_tiles: int) -> float:
-    """About the cycles of lines in two steps; infinite for a prime length."""
+    """About the cycles of lines in two steps, or of a prime length as a convolution; infinite for a short prime."""
     few = _few(length)
-    if few == 1:
+    if few > 1:
+        many = length // few
+        parts = (lines * many, few), (lines * few, many)
+    elif length > _LARGEST_RADIX:
+        parts = ((lines, _convolution_length(length)),) * 2
+    else:
         return math.inf
-    many = length // few
-    return _cycles(lines * many, few, num_tiles) + _cycles(lines * few, many, num_tiles) + _CYCLES_OF_SPLIT
+    return sum(
+        (_split_cycles if _pays(*part, num_tiles) else _cycles)(*part, num_tiles) for part in parts
+    ) + _CYCLES_OF_SPLIT
 
 
 def _pays(lines: int, length: int, num_tiles: int, real: bool = False) -> bool:
     """Whether more tiles take much less time for `lines` lines in two steps than have them in one.
 
-    `real`: a line of real numbers takes half of the time in one step.
+    `real`: a line of real numbers takes half of the time in one step, if no large prime factor makes a convolution of it.
     """
     if num_tiles == 0:
         return False
+    convolved = _largest_prime(length) > _LARGEST_RADIX
     split = _split_cycles(lines, length, num_tiles)
     if real and _is_packed(lines, length, num_tiles):
         split = _split_cycles(lines, length // 2, num_tiles) + _CYCLES_OF_PACKING
-    return _cycles(lines, length, num_tiles) / (2 if real else 1) > _LEAST_GAIN * split
+    whole = _cycles(lines, length, num_tiles) / (2 if real and not convolved else 1)
+    return whole > (_LEAST_GAIN_OF_FEW if lines <= _FEW_LINES else _LEAST_GAIN) * split
 
 
 def _is_packed(lines: int, length: int, num_tiles: int) -> bool:
