@@ -1,6 +1,7 @@
 #include "core/held_counter.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "kernels/host/integer_division.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // So many parts of groups are remembered at least.
 constexpr std::size_t kMostFound = 1 << 16;
+// With more parts on a tile, those that hold nothing of a region are left out.
+constexpr std::int64_t kFewParts = 4;
 
 // The number of index tuples of nested digits with base + sum < high.
 std::int64_t CountBelow(const Digit* digits, int n, std::int64_t base, std::int64_t high) {
@@ -319,6 +322,24 @@ const std::int64_t* HeldCounter::PartOfNumber(std::int64_t number) {
   return last_part_;
 }
 
+// The parts are numbered along the dimension that is divided last, so those of a region are a range.
+std::pair<std::int64_t, std::int64_t> HeldCounter::Numbers(const Box& region) const {
+  const std::size_t outer = divided_.back();
+  const auto k = static_cast<std::size_t>(
+      std::upper_bound(first_dim_.begin(), first_dim_.end(), static_cast<int>(outer)) - first_dim_.begin() - 1);
+  if (first_dim_[k] != static_cast<int>(outer)) return {0, num_parts_};
+  const Grid& grid = *mapping_.grid();
+  Coordinates located;
+  Locate(k, region, &located);
+  std::int64_t span = 0, inner = 1;
+  for (int i = 0; i < located.num_digits; ++i)
+    span += (located.digits[i].extent - 1) * located.digits[i].step;
+  for (int d = first_dim_[k] + 1; d < first_dim_[k + 1]; ++d) inner *= grid.shape[static_cast<std::size_t>(d)];
+  const std::int64_t stride = num_parts_ / grid.parts[outer];
+  return {PartOf(outer, located.base / inner) * stride,
+          (PartOf(outer, (located.base + span) / inner) + 1) * stride};
+}
+
 std::int64_t HeldCounter::Held(unsigned tile, const Box& region) {
   const std::int64_t distinct = Distinct(region);
   if (distinct == 0) return 0;
@@ -336,7 +357,10 @@ std::int64_t HeldCounter::Held(unsigned tile, const Box& region) {
   const std::int64_t tiles = grid.num_tiles;
   std::int64_t number = static_cast<std::int64_t>(tile) - grid.first_tile % tiles;
   if (number < 0) number += tiles;
-  for (; number < num_parts_; number += tiles) held += HeldInPart(PartOfNumber(number), region);
+  std::int64_t first = 0, last = num_parts_;
+  if (num_parts_ > kFewParts * tiles) std::tie(first, last) = Numbers(region);
+  if (number < first) number += CeilDivide(first - number, tiles) * tiles;
+  for (; number < last; number += tiles) held += HeldInPart(PartOfNumber(number), region);
   return held;
 }
 

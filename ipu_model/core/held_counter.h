@@ -37,6 +37,8 @@ class HeldCounter {
   std::int64_t PartOf(std::size_t dim, std::int64_t index) const;
   // The indices of the part of this number, in row-major order.
   const std::int64_t* PartOfNumber(std::int64_t number);
+  // The numbers of the parts, a range, outside of which none holds anything of the region.
+  std::pair<std::int64_t, std::int64_t> Numbers(const Box& region) const;
   std::int64_t HeldInPart(const std::int64_t* part, const Box& region) const;
   // A region in the coordinate of a group of grid dimensions: base plus the sums of the digits.
   struct Coordinates {
