@@ -326,7 +326,8 @@ const std::int64_t* HeldCounter::PartOfNumber(std::int64_t number) {
 std::pair<std::int64_t, std::int64_t> HeldCounter::Numbers(const Box& region) const {
   const std::size_t outer = divided_.back();
   const auto k = static_cast<std::size_t>(
-      std::upper_bound(first_dim_.begin(), first_dim_.end(), static_cast<int>(outer)) - first_dim_.begin() - 1);
+      std::upper_bound(first_dim_.begin(), first_dim_.end(), static_cast<int>(outer)) - first_dim_.begin() -
+      1);
   if (first_dim_[k] != static_cast<int>(outer)) return {0, num_parts_};
   const Grid& grid = *mapping_.grid();
   Coordinates located;
@@ -334,7 +335,8 @@ std::pair<std::int64_t, std::int64_t> HeldCounter::Numbers(const Box& region) co
   std::int64_t span = 0, inner = 1;
   for (int i = 0; i < located.num_digits; ++i)
     span += (located.digits[i].extent - 1) * located.digits[i].step;
-  for (int d = first_dim_[k] + 1; d < first_dim_[k + 1]; ++d) inner *= grid.shape[static_cast<std::size_t>(d)];
+  for (int d = first_dim_[k] + 1; d < first_dim_[k + 1]; ++d)
+    inner *= grid.shape[static_cast<std::size_t>(d)];
   const std::int64_t stride = num_parts_ / grid.parts[outer];
   return {PartOf(outer, located.base / inner) * stride,
           (PartOf(outer, (located.base + span) / inner) + 1) * stride};

@@ -248,6 +248,39 @@ TEST(MappingsMatchBruteForce) {
   }
 }
 
+// A tile has many parts of a batch of matrices: those of a region are found, and no others.
+TEST(RegionsOfManyPartsOnATile) {
+  Random random(3);
+  for (int i = 0; i < 400; ++i) {
+    Grid grid;
+    grid.shape = {Uniform(random, 60, 120), Uniform(random, 1, 4), Uniform(random, 1, 4)};
+    grid.parts = {grid.shape[0], Uniform(random, 1, grid.shape[1]), Uniform(random, 1, grid.shape[2])};
+    if (i % 4 == 0) grid.parts[0] = 1;
+    grid.grain = {1, 1, 1};
+    grid.tile_stride = {grid.parts[1] * grid.parts[2], grid.parts[2], 1};
+    grid.num_tiles = static_cast<unsigned>(Uniform(random, 1, 8));
+    grid.first_tile = static_cast<unsigned>(Uniform(random, 0, 10));
+    const std::vector<unsigned> tiles = TilesByDefinition(grid);
+    const Mapping mapping(grid);
+    const View view = RandomView(random, NumElements(grid.shape), mapping);
+    HeldCounter counter(mapping, view);
+    for (int k = 0; k < 8; ++k) {
+      Box region = Box::Whole(view.shape);
+      for (std::size_t d = 0; d < view.shape.size(); ++d) {
+        region.begin[d] = Uniform(random, 0, view.shape[d]);
+        region.end[d] = Uniform(random, region.begin[d], view.shape[d]);
+      }
+      std::vector<std::int64_t> held(8, 0);
+      ForEachIndex(region, [&](const Shape& index) {
+        ++held[tiles[static_cast<std::size_t>(ElementOf(view, index))]];
+      });
+      const std::int64_t repeats =
+          region.num_elements() == 0 ? 1 : region.num_elements() / counter.Distinct(region);
+      for (unsigned tile = 0; tile < 8; ++tile) CHECK_EQ(counter.Held(tile, region) * repeats, held[tile]);
+    }
+  }
+}
+
 // Blocks of a few rows, among the intervals of many other tiles.
 TEST(RowsAcrossManyIntervals) {
   std::vector<MappedInterval> intervals;
