@@ -332,11 +332,8 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     a.elements += elements;
     a.held += held;
     missing += elements - held;
-    if ((detailed_ || several_ipus_) && held < elements)
-      Note(HashOf(view, region), number, vertex.tile, held);
+    if (held < elements) Note(HashOf(view, region), number, vertex.tile, held);
   }
-  ForEachRegion(&counter, group, access, [&](const Region& noted) { Move(noted, size, false); });
-  ForgetRegions();
   if (missing > 0) {
     use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
     for (const unsigned tile : touched_) {
@@ -346,14 +343,24 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
       traffic_.sent_alone[tile] += (a.elements - a.held) * size;
       traffic_.sends = true;
     }
-    CountHeld(&counter, view);
+    // Owners receive what others write of it, however much of the view they have.
+    std::fill(held_.begin(), held_.end(), 0);
+    const bool moves = detailed_ || several_ipus_;
+    ForEachRegion(&counter, group, access, [&](const Region& written) {
+      if (moves) Move(written, size, false);
+      for (const auto& writer : written.tiles) {
+        for (const auto& [holder, elements] : holders_) {
+          if (holder != writer.first && holder < num_tiles_) held_[holder] += elements;
+        }
+      }
+    });
     for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-      const std::int64_t owned = held_[tile] - accesses_[tile].held;
-      if (owned <= 0) continue;
-      traffic_.received[tile] += std::min(owned, missing) * size;
+      if (held_[tile] == 0) continue;
+      traffic_.received[tile] += held_[tile] * size;
       ++traffic_.fragments[tile];
     }
   }
+  ForgetRegions();
   ForgetTouched();
   return missing == 0;
 }

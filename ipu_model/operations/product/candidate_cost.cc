@@ -117,7 +117,8 @@ double CandidateCost::StepCycles(DType operand, ProductBlock block, bool rows_in
 void CandidateCost::CutIntoSteps(const ProductCandidate& c, const ProductBlock& block, std::int64_t parts,
                                  const Uncut& uncut, Product* product) const {
   const Operand &cut = c.rows_in_units ? uncut.a : uncut.b, &whole = c.rows_in_units ? uncut.b : uncut.a;
-  const std::int64_t outputs = std::min(c.rows_in_units ? block.rows : block.columns, kMostSteps);
+  const std::int64_t extent = c.rows_in_units ? block.rows : block.columns;
+  const std::int64_t outputs = std::min(extent, kMostSteps);
   const Product one = *product;
   const auto consider = [&](std::int64_t steps, std::int64_t depth, bool keeps) {
     const Product other = InSteps(c, block, parts, uncut, one, {steps, depth, keeps});
@@ -127,8 +128,14 @@ void CandidateCost::CutIntoSteps(const ProductCandidate& c, const ProductBlock& 
                           : other.temporary_bytes < product->temporary_bytes)
       *product = other;
   };
-  for (double x = 1; x <= static_cast<double>(outputs); x = std::max(x + 1, x * 1.4)) {
-    const auto steps = static_cast<std::int64_t>(x);
+  // A step has whole groups of the matrix unit's channels, as PopLibs' grains of output channels.
+  constexpr std::int64_t kGroup = 8;
+  std::int64_t last = 0;
+  for (double x = 1; x <= static_cast<double>(outputs); x = std::max(x + 1, x * 1.1)) {
+    const std::int64_t size = CeilDivide(CeilDivide(extent, kGroup), static_cast<std::int64_t>(x)) * kGroup;
+    const std::int64_t steps = CeilDivide(extent, size);
+    if (steps == last) continue;
+    last = steps;
     const double sums = PartialBytes(block) / static_cast<double>(steps);
     const double operands = whole.Received() + cut.Received() / static_cast<double>(steps);
     const std::int64_t most = std::min(block.depth, kMostSteps / steps);

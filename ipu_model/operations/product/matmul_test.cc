@@ -565,33 +565,61 @@ TEST(WholeChipCyclesMatchMeasurements) {
 }
 
 // The cycles that the compiler derives from the vertices and their exchange equal the planner's estimates.
+void CheckReport(const Shapes& s, const OptionFlags& options, double share, double tolerance) {
+  Graph graph(Target::createIPUTarget(1, "bow"));
+  Sequence sequence;
+  const Dims a_shape = {s.g, s.m, s.k}, b_shape = {s.g, s.k, s.n};
+  Tensor a =
+      poplin::createMatMulGroupedInputLHS(graph, poplar::HALF, poplar::HALF, a_shape, b_shape, "a", options);
+  Tensor b =
+      poplin::createMatMulGroupedInputRHS(graph, poplar::HALF, poplar::HALF, a_shape, b_shape, "b", options);
+  poplin::matMulGrouped(graph, a, b, sequence, poplar::HALF, "product", options);
+  MatMulProblem problem;
+  problem.groups = static_cast<std::int64_t>(s.g);
+  problem.rows = static_cast<std::int64_t>(s.m);
+  problem.depth = static_cast<std::int64_t>(s.k);
+  problem.columns = static_cast<std::int64_t>(s.n);
+  problem.a_type = problem.b_type = problem.out_type = DType::kF16;
+  problem.options.available_memory_proportion = share;
+  View a_view, b_view;
+  CHECK(a.asView(&a_view) && b.asView(&b_view));
+  const unsigned tiles = graph.getTarget().getNumTiles();
+  problem.a = OperandMappingOf(a_view, MappingOf(graph, a), tiles);
+  problem.b = OperandMappingOf(b_view, MappingOf(graph, b), tiles);
+  const double planned = PlanMatMul(graph.getTarget().model(), tiles, problem).cycles;
+  const poplar::Executable executable = poplar::compileGraph(graph, {sequence});
+  double reported = 0;
+  for (const OperationCost& cost : ipu_model::ReportOf(executable).operations)
+    if (cost.kind == "poplin::matMulGrouped") reported += static_cast<double>(cost.cycles.total());
+  CHECK_NEAR(reported / planned, 1.0, tolerance);
+}
+
 TEST(ReportAgreesWithPlanner) {
   for (const Shapes& s :
-       std::vector<Shapes>{{1, 64, 512, 512}, {1, 256, 1024, 1024}, {1, 4, 2048, 512}, {8, 64, 64, 64}}) {
-    Graph graph(Target::createIPUTarget(1, "bow"));
-    Sequence sequence;
-    const Dims a_shape = {s.g, s.m, s.k}, b_shape = {s.g, s.k, s.n};
-    Tensor a = poplin::createMatMulGroupedInputLHS(graph, poplar::HALF, poplar::HALF, a_shape, b_shape, "a");
-    Tensor b = poplin::createMatMulGroupedInputRHS(graph, poplar::HALF, poplar::HALF, a_shape, b_shape, "b");
-    poplin::matMulGrouped(graph, a, b, sequence, poplar::HALF, "product");
-    MatMulProblem problem;
-    problem.groups = static_cast<std::int64_t>(s.g);
-    problem.rows = static_cast<std::int64_t>(s.m);
-    problem.depth = static_cast<std::int64_t>(s.k);
-    problem.columns = static_cast<std::int64_t>(s.n);
-    problem.a_type = problem.b_type = problem.out_type = DType::kF16;
-    View a_view, b_view;
-    CHECK(a.asView(&a_view) && b.asView(&b_view));
-    const unsigned tiles = graph.getTarget().getNumTiles();
-    problem.a = OperandMappingOf(a_view, MappingOf(graph, a), tiles);
-    problem.b = OperandMappingOf(b_view, MappingOf(graph, b), tiles);
-    const double planned = PlanMatMul(graph.getTarget().model(), tiles, problem).cycles;
-    const poplar::Executable executable = poplar::compileGraph(graph, {sequence});
-    double reported = 0;
-    for (const OperationCost& cost : ipu_model::ReportOf(executable).operations)
-      if (cost.kind == "poplin::matMulGrouped") reported += static_cast<double>(cost.cycles.total());
-    CHECK_NEAR(reported / planned, 1.0, 0.15);
-  }
+       std::vector<Shapes>{{1, 64, 512, 512}, {1, 256, 1024, 1024}, {1, 4, 2048, 512}, {8, 64, 64, 64}})
+    CheckReport(s, {}, 0.6, 0.15);
+}
+
+// A tile receives what a step writes of its part of the result, not all of that part.
+TEST(ReportOfStepsAgreesWithPlanner) {
+  for (const auto& [share, proportion] :
+       std::vector<std::pair<double, const char*>>{{0.1, "0.1"}, {0.3, "0.3"}})
+    CheckReport({1, 4096, 4096, 4096}, {{"availableMemoryProportion", proportion}}, share, 0.08);
+}
+
+// A step has whole groups of the matrix unit's channels: 86 steps over 2,048 rows would leave a third idle.
+TEST(StepsHaveWholeGroups) {
+  MatMulProblem problem;
+  problem.rows = problem.columns = problem.depth = 4096;
+  problem.a_type = problem.b_type = problem.out_type = DType::kF16;
+  problem.a_follows_plan = problem.b_follows_plan = true;
+  problem.options.available_memory_proportion = 0.1;
+  const MatMulPlan plan = PlanMatMul(FindTargetModel("ipu2"), 1472, problem);
+  CHECK(plan.output_steps > 1);
+  const std::int64_t block = plan.grid.LargestPart(plan.output_dim);
+  CHECK_EQ((block + plan.output_steps - 1) / plan.output_steps % 8, 0);
+  constexpr double kPopLibs = 2880048;  // reportPlanEstimatedCosts
+  CHECK_NEAR(plan.cycles / kPopLibs, 1.0, 0.05);
 }
 
 TEST(OptionsAndErrors) {
