@@ -236,29 +236,39 @@ class Chooser {
         continue;
       for (const Int used : {units, Int{8}}) {
         if (used != units && (used > units || work_.features > used || SizeOf(type_) == 1)) continue;
-        AmpMethod method;
-        method.operand = type_;
-        method.float_partials = float_partials;
-        method.units = used;
-        method.filter_height = height;
-        const Int input_group = method.InputGroup(target_);
-        const AmpGroups groups{work_.groups, CeilDivide(f.channels, input_group),
-                               CeilDivide(work_.features, used)};
-        Method m{ConvolutionCodelet::kAmp1x1, input_group, used};
-        m.partial = float_partials ? DType::kF32 : DType::kF16;
-        m.transform = TransformOf(target_, type_, work_, f, input_group, used);
-        if (f.one_row && height == 1) {
-          Offer(m, f, Amp1x1Cycles(target_, method, groups, f.field.row_positions));
-        } else {
-          m.codelet = ConvolutionCodelet::kAmpNx1;
-          m.kernel_positions = f.kernel[0] * f.kernel[1] * f.kernel[2];
-          Offer(m, f,
-                AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], height),
-                             f.kernel[1] * f.kernel[2], f.field));
+        // A group may have the outputs of two passes, so that the next layer finds them as it wants its
+        // inputs.
+        for (const Int passes : {Int{1}, target_.AmpInputGroup(type_) / used}) {
+          AmpMethod method;
+          method.operand = type_;
+          method.float_partials = float_partials;
+          method.units = used;
+          method.passes = std::max<Int>(1, passes);
+          method.filter_height = height;
+          if (used == units || method.passes == 1) AmpOf(f, method);
+          if (passes <= 1 || SizeOf(type_) == 1) break;
         }
         if (used == Int{8}) break;
       }
     }
+  }
+
+  void AmpOf(const Folded& f, const AmpMethod& method) {
+    const Int input_group = method.InputGroup(target_), output_group = method.OutputGroup();
+    const AmpGroups groups{work_.groups, CeilDivide(f.channels, input_group),
+                           CeilDivide(work_.features, output_group)};
+    Method m{ConvolutionCodelet::kAmp1x1, input_group, output_group};
+    m.partial = method.float_partials ? DType::kF32 : DType::kF16;
+    m.transform = TransformOf(target_, type_, work_, f, input_group, output_group);
+    if (f.one_row && method.filter_height == 1) {
+      Offer(m, f, Amp1x1Cycles(target_, method, groups, f.field.row_positions));
+      return;
+    }
+    m.codelet = ConvolutionCodelet::kAmpNx1;
+    m.kernel_positions = f.kernel[0] * f.kernel[1] * f.kernel[2];
+    Offer(m, f,
+          AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], method.filter_height),
+                       f.kernel[1] * f.kernel[2], f.field));
   }
 
   KernelShape Kernel() const { return {work_.dims[0].kernel * work_.dims[1].kernel, work_.dims[2].kernel}; }

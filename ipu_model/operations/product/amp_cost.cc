@@ -132,12 +132,12 @@ std::uint64_t Amp1x1Cycles(const TargetModel& target, const AmpMethod& m, const 
         g.groups * (workers * 2 + 9 +
                     g.output_groups * (workers * 6 + 10 + first_pass + (g.input_groups - 1) * later_pass)));
   }
-  // PopLibs: getConvPartial1x1SupervisorOuterLoopCycleEstimateHalfFloat, one pass per group of outputs.
+  // PopLibs: getConvPartial1x1SupervisorOuterLoopCycleEstimateHalfFloat.
   const Int common = CommonPath(m) ? 1 : 0;
   const Retention retention = RetentionOf1x1(m);
   const Int starts = workers * (retention.all + retention.per_input_group * (g.input_groups * g.groups - 1));
-  const Int first_group = 11 + g.output_groups * (19 - common + 7 + first);
-  const Int later_group = 16 - common + g.output_groups * (19 + 6 + later);
+  const Int first_group = 11 + g.output_groups * (19 - common + m.passes * (7 + first));
+  const Int later_group = 16 - common + g.output_groups * (19 + m.passes * (6 + later));
   return static_cast<std::uint64_t>(
       50 + starts + g.groups * (12 + common + first_group + (g.input_groups - 1) * later_group));
 }
@@ -145,8 +145,8 @@ std::uint64_t Amp1x1Cycles(const TargetModel& target, const AmpMethod& m, const 
 std::uint64_t AmpNx1Cycles(const TargetModel& target, const AmpMethod& m, const AmpGroups& g,
                            std::int64_t kernel_outer, std::int64_t kernel_inner, const AmpField& field) {
   const Int workers = target.worker_contexts, load = WeightLoadCycles(target, m);
-  const Int loops = kernel_outer * kernel_inner * PositionNx1(target, m, field);
-  const Int zeroing = ZeroCycles(target, m.float_partials, field.rows * field.row_positions * m.units,
+  const Int loops = kernel_outer * kernel_inner * m.passes * PositionNx1(target, m, field);
+  const Int zeroing = ZeroCycles(target, m.float_partials, field.rows * field.row_positions * m.OutputGroup(),
                                  g.output_groups * g.groups);
   if (IsQuarter(m.operand)) {
     // PopLibs: getConvPartialnx1Supervisor{Inner,Outer}LoopCycleEstimateQuarter.
@@ -161,7 +161,7 @@ std::uint64_t AmpNx1Cycles(const TargetModel& target, const AmpMethod& m, const 
   // PopLibs: getConvPartialnx1Supervisor{Inner,Outer}LoopCycleEstimateHalfFloat.
   const Int height = m.filter_height;
   const Int weights = load + (height == 4 ? 60 : height == 2 ? 46 : height == 1 ? 15 : 20 * height) + 3;
-  const Int passes = kernel_outer * (14 + kernel_inner * (12 + weights)) + loops;
+  const Int passes = kernel_outer * (14 + kernel_inner * (12 + m.passes * weights)) + loops;
   const Int zero_loops =
       g.groups * (g.output_groups * 17 + (g.output_groups - 1) * 6 + 1) + (g.groups - 1) * 6 + 1;
   constexpr Int kOverhead = 109, kRetained = 9;

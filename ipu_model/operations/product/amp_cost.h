@@ -16,6 +16,7 @@ struct AmpMethod {
   DType operand = DType::kF16;  // the wider of the operand types
   bool float_partials = true;
   std::int64_t units = 8;          // convolution units: output channels of one pass
+  std::int64_t passes = 1;         // over the units, in a group of output channels
   std::int64_t filter_height = 1;  // kernel rows of one pass; each takes a share of its input channels
   bool wide_weight_loads = false;  // 128-bit weight loads (option use128BitConvUnitLoad)
 
@@ -23,13 +24,14 @@ struct AmpMethod {
   std::int64_t InputGroup(const TargetModel& target) const {
     return target.AmpInputGroup(operand) / filter_height;
   }
+  std::int64_t OutputGroup() const { return units * passes; }
 };
 
 // What one vertex computes, in groups of channels.
 struct AmpGroups {
   std::int64_t groups = 1;         // convolution groups
   std::int64_t input_groups = 1;   // of AmpMethod::InputGroup channels
-  std::int64_t output_groups = 1;  // of AmpMethod::units channels
+  std::int64_t output_groups = 1;  // of AmpMethod::OutputGroup channels
 };
 
 // The outputs of one vertex, for one channel: rows of consecutive positions.

@@ -48,6 +48,7 @@ struct Case {
   unsigned units, height;
   unsigned groups, inputs, outputs, kernel_outer, kernel_inner, rows, width;
   bool wide;
+  unsigned passes = 1;  // not for quarter operands
 };
 
 bool Quarter(const Case& c) { return SizeOf(c.type) == 1; }
@@ -100,9 +101,9 @@ double Vertex1x1(const Case& c) {
   const bool retains = !Float(c) && (c.float_partials || c.units == 16);
   const double common = (!Float(c) && c.units == 16) || c.float_partials ? 1 : 0;
   return 50 + kWorkers * ((retains ? 7 : 0) + (retains ? 3 : 0) * (c.inputs * c.groups - 1.0)) +
-         c.groups *
-             (12 + common + (c.inputs - 1) * (15 - common + 1 + c.outputs * (19 + (6 + load + later))) +
-              (10 + 1 + c.outputs * (19 - common + (7 + load + first))));
+         c.groups * (12 + common +
+                     (c.inputs - 1) * (15 - common + 1 + c.outputs * (19 + c.passes * (6 + load + later))) +
+                     (10 + 1 + c.outputs * (19 - common + c.passes * (7 + load + first))));
 }
 
 double VertexNx1(const Case& c) {
@@ -125,8 +126,8 @@ double VertexNx1(const Case& c) {
     least = std::min(least, kWorkers * cycles);
   }
   const double outer = c.kernel_outer, inner = c.kernel_inner, load = WeightLoad(c);
-  const double loops = std::max(most, least + 9) * outer * inner;
-  const unsigned zeros = CeilOf(c.rows * c.width * c.units, kWorkers);
+  const double loops = std::max(most, least + 9) * c.passes * outer * inner;
+  const unsigned zeros = CeilOf(c.rows * c.width * c.units * c.passes, kWorkers);
   const double zeroing = (CeilOf(zeros, c.float_partials ? 2 : 4) + (c.float_partials ? 14 - 9 : 15 - 10)) *
                          double{kWorkers} * c.groups * c.outputs;
   if (Quarter(c)) {
@@ -139,7 +140,7 @@ double VertexNx1(const Case& c) {
                (kWorkers * 5 + 7 + c.outputs * (kWorkers * 8 + 10 + c.inputs * (kWorkers * 8 + 13 + passes)));
   }
   const double weights = load + (c.height == 4 ? 60 : c.height == 2 ? 46 : 15) + 3;
-  const double passes = outer * (14 + inner * (17 - 5 + weights)) + loops;
+  const double passes = outer * (14 + inner * (17 - 5 + c.passes * weights)) + loops;
   return zeroing + 109 + kWorkers * 9 + kWorkers * (c.float_partials ? 9 : 10) +
          c.groups * (c.outputs * 17.0 + (c.outputs - 1) * 6.0 + 1) + (c.groups - 1) * 6.0 + 1 +
          c.groups * (16 + c.inputs * (14 + c.outputs * (14 + passes)));
@@ -187,6 +188,7 @@ AmpMethod MethodOf(const Case& c) {
   method.operand = c.type;
   method.float_partials = c.float_partials;
   method.units = c.units;
+  method.passes = c.passes;
   method.filter_height = c.height;
   method.wide_weight_loads = c.wide;
   return method;
@@ -213,7 +215,8 @@ TEST(ConvPartial1x1OutEqualsPopLibs) {
                          1,
                          1,
                          positions,
-                         wide};
+                         wide,
+                         units == 8 && inputs > 1 ? 2u : 1u};
             comparison.Add(Amp1x1Cycles(target, MethodOf(c), {groups, inputs, outputs}, positions),
                            Vertex1x1(c));
           }
@@ -234,8 +237,19 @@ TEST(ConvPartialNx1EqualsPopLibs) {
                  {1, 1}, {1, 7}, {4, 4}, {5, 7}, {14, 14}, {3, 56}, {12, 1}, {1, 1000}}) {
           for (const auto& [groups, inputs, outputs, kernel] :
                std::vector<std::array<unsigned, 4>>{{1, 1, 1, 1}, {1, 4, 1, 3}, {2, 1, 3, 7}}) {
-            const Case c{precision.type, precision.float_partials, units,  height, groups, inputs,
-                         outputs,        CeilOf(kernel, height),   kernel, rows,   width,  groups == 2};
+            const Case c{precision.type,
+                         precision.float_partials,
+                         units,
+                         height,
+                         groups,
+                         inputs,
+                         outputs,
+                         CeilOf(kernel, height),
+                         kernel,
+                         rows,
+                         width,
+                         groups == 2,
+                         units == 8 && inputs > 1 ? 2u : 1u};
             comparison.Add(AmpNx1Cycles(target, MethodOf(c), {groups, inputs, outputs}, c.kernel_outer,
                                         c.kernel_inner, {rows, width}),
                            VertexNx1(c));
