@@ -16,6 +16,7 @@
 #include "kernels/convolution/convolution.h"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"
+#include "operations/convolution/pointwise.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 
@@ -302,6 +303,27 @@ ConvolutionSplit SplitFor(const poplar::Graph& graph, ConvolutionProblem& proble
   return split;
 }
 
+// Makes batch and field one dimension, if the kernel is one position and input and result lie so in memory.
+bool Flatten(const poplar::Tensor& mapped_like, ConvolutionProblem* problem, std::vector<View>* inputs,
+             Shape* layout) {
+  if (!IsPointwise(*problem)) return false;
+  View input = (*inputs)[0];
+  Shape flat;
+  if (mapped_like.valid()) {
+    View like;
+    if (!mapped_like.asView(&like) || !FlattenPositions(&like)) return false;
+  } else {
+    flat = FlattenedLayout(*layout);
+    if (flat.empty()) return false;
+  }
+  if (!FlattenPositions(&input)) return false;
+  *problem = Flattened(*problem);
+  *layout = flat;
+  (*inputs)[0] = input;
+  FlattenWeights(&(*inputs)[1]);
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
@@ -377,7 +399,6 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   CheckTypes(in_type, rhs_type, params.outputType.id());
   ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
   CheckLayout(outputLayout, problem.out.size());
-  ConvolutionSplit split = SplitFor(graph, problem, options, plans);
   const std::string& name = debugContext.getPathName();
   const poplar::Target& target = graph.getTarget();
   const bool like = outputMappingLike.valid();
@@ -385,21 +406,26 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
     Refuse(lhs.shape(), rhs.shape(),
            "the tensor that the result should be mapped like has shape " + Text(outputMappingLike.shape()));
   }
+  const Shape shape = problem.out;
+  std::vector<View> inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
+                              StridedView(graph, rhs, prog, {debugContext, "rhs"})};
+  Shape layout = outputLayout;
+  const bool flat = Flatten(outputMappingLike, &problem, &inputs, &layout);
+  ConvolutionSplit split = SplitFor(graph, problem, options, plans);
   Mapping mapping;
-  if (!like) {
-    mapping =
-        ConvolutionOutputMapping(problem, split.grid, outputLayout, target.model(), target.getNumTiles());
-  }
+  if (!like)
+    mapping = ConvolutionOutputMapping(problem, split.grid, layout, target.model(), target.getNumTiles());
   const auto bytes = static_cast<std::int64_t>(problem.most_temporary_bytes);
   auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split),
                                                           problem.half_step, bytes, bytes);
   operation->name = name;
-  operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
-                       StridedView(graph, rhs, prog, {debugContext, "rhs"})};
+  operation->inputs = std::move(inputs);
   const poplar::Tensor result =
       like ? CloneForOperation(graph, params.outputType, outputMappingLike, debugContext)
-           : NewWithLayout(graph, problem.out_type, problem.out, outputLayout, std::move(mapping), name);
-  result.asView(&operation->outputs.emplace_back());
+           : NewWithLayout(graph, problem.out_type, shape, outputLayout, std::move(mapping), name);
+  View& out = operation->outputs.emplace_back();
+  result.asView(&out);
+  if (flat) FlattenPositions(&out);
   AddOperation(prog, std::move(operation));
   return result;
 }
@@ -413,9 +439,15 @@ poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& 
                                       const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.lhs.size());
+  const Shape shape = problem.lhs;
+  Shape order = layout;
+  if (const Shape flat = FlattenedLayout(layout); IsPointwise(problem) && !flat.empty()) {
+    problem = Flattened(problem);
+    order = flat;
+  }
   const ConvolutionSplit split = SplitFor(graph, problem, options, plans);
-  Mapping mapping = ConvolutionInputMapping(problem, split.grid, layout, graph.getTarget().model());
-  return NewWithLayout(graph, type.id(), problem.lhs, layout, std::move(mapping), debugContext.getPathName());
+  Mapping mapping = ConvolutionInputMapping(problem, split.grid, order, graph.getTarget().model());
+  return NewWithLayout(graph, type.id(), shape, layout, std::move(mapping), debugContext.getPathName());
 }
 
 poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type& type,
@@ -427,9 +459,15 @@ poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type
                                         const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.rhs.size());
+  const Shape shape = problem.rhs;
+  Shape order = layout;
+  if (IsPointwise(problem)) {
+    problem = Flattened(problem);
+    order = FlattenedWeightsLayout(layout);
+  }
   const ConvolutionSplit split = SplitFor(graph, problem, options, plans);
-  Mapping mapping = ConvolutionWeightsMapping(problem, split.grid, layout, graph.getTarget().model());
-  return NewWithLayout(graph, type.id(), problem.rhs, layout, std::move(mapping), debugContext.getPathName());
+  Mapping mapping = ConvolutionWeightsMapping(problem, split.grid, order, graph.getTarget().model());
+  return NewWithLayout(graph, type.id(), shape, layout, std::move(mapping), debugContext.getPathName());
 }
 
 }  // namespace hlo

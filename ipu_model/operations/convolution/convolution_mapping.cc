@@ -126,16 +126,19 @@ Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Grid& split
 Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Grid& split, const Shape& layout,
                                  const TargetModel& target, unsigned num_tiles) {
   if (NumElements(p.out) == 0) return {};
-  std::int64_t contracted_parts = split.parts[kChannelDim];
-  for (std::size_t d = 0; d < p.spatial(); ++d) contracted_parts *= split.parts[KernelDim(p, d)];
-  if (contracted_parts > 1) {
-    return Mapping(SpreadEvenly(p.out, layout, target.VectorWidth(p.out_type), num_tiles));
-  }
   std::vector<int> dims(p.out.size());
   dims[0] = kBatchDim;
   dims[1] = kFeatureDim;
   for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(kPositionDims + d);
-  return Mapping(Placement(split, p.out, dims, layout));
+  Grid placement = Placement(split, p.out, dims, layout);
+  // The tiles that have partial sums of a block share it.
+  const std::int64_t width = target.VectorWidth(p.out_type);
+  std::int64_t contracted_parts = 1;
+  for (const std::size_t d : ContractedDims(p)) {
+    contracted_parts *= split.parts[d];
+    SpreadOver(split, d, width, &placement);
+  }
+  return SharedOperand(std::move(placement), contracted_parts, SpreadEvenly(p.out, layout, width, num_tiles));
 }
 
 }  // namespace ipu_model

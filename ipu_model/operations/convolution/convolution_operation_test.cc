@@ -15,6 +15,7 @@
 #include "ipu_model/Model.hpp"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"
+#include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
 #include "poplin/Convolution.hpp"
 #include "testing/plan_runner.h"
@@ -269,6 +270,64 @@ TEST(TightMemoryTakesMoreCycles) {
     CHECK(runner.cycles() > last);
     last = runner.cycles();
   }
+}
+
+// The cycles without sync of a report: images of `field` squared, SAME padding, stride 1.
+double ReportedCycles(poplar::Type type, const Sizes& lhs, const Sizes& rhs, const char* memory) {
+  Graph graph(Target::createIPUTarget(1, "ipu2"));
+  hlo::ConvolutionParameters params;
+  params.geometry.spatial = 2;
+  for (std::size_t d = 0; d < 2; ++d) {
+    params.geometry.window[d].padding_low = static_cast<std::int64_t>(rhs[d + 2] / 2);
+    params.paddingHigh.push_back(static_cast<std::int64_t>((rhs[d + 2] - 1) / 2));
+  }
+  params.outputType = type;
+  const poplar::OptionFlags options = {{"availableMemoryProportion", memory}};
+  const std::vector<std::int64_t> layout = {0, 2, 3, 1}, weights_layout = {2, 3, 1, 0};
+  const Tensor x = hlo::createConvolutionInput(graph, type, lhs, rhs, params, layout, "x", options);
+  const Tensor w = hlo::createConvolutionWeights(graph, type, lhs, rhs, params, weights_layout, "w", options);
+  poplar::program::Sequence prog;
+  hlo::convolution(graph, x, w, params, layout, prog, "y", options);
+  double cycles = 0;
+  for (const OperationCost& cost : ReportOf(poplar::compileGraph(graph, {prog})).operations)
+    cycles += static_cast<double>(cost.cycles.compute + cost.cycles.exchange);
+  return cycles;
+}
+
+// Against what PopLibs' planner expects (`reportPlanEstimatedCosts`). Batch and field are one dimension, of
+// which each of 7 and 91 tiles has a part; no product of their own divisors is near.
+TEST(PointwiseConvolutionsAreDividedAsOneDimension) {
+  CHECK_NEAR(ReportedCycles(poplar::HALF, {4, 1024, 14, 14}, {256, 1024, 1, 1}, "0.6") / 12629, 1.0, 0.03);
+  CHECK_NEAR(ReportedCycles(poplar::FLOAT, {16, 64, 56, 56}, {64, 64, 1, 1}, "0.6") / 19765, 1.0, 0.03);
+}
+
+// The tiles that have partial sums of a block share the block, so that none is idle while they are added.
+TEST(PartialSumsAreSharedByTheirTiles) {
+  CHECK_NEAR(ReportedCycles(poplar::HALF, {16, 64, 56, 56}, {64, 64, 3, 3}, "0.1") / 77517, 1.0, 0.03);
+  CHECK_NEAR(ReportedCycles(poplar::FLOAT, {32, 32, 16, 16}, {64, 32, 3, 3}, "0.6") / 15669, 1.0, 0.03);
+}
+
+TEST(PointwiseVerticesComputeTheConvolution) {
+  std::mt19937 random(3);
+  std::size_t partial_sums = 0;
+  const std::vector<std::vector<std::int64_t>> layouts = {
+      {0, 2, 3, 1}, {1, 0, 2, 3}, {0, 1, 2, 3}, {0, 3, 2, 1}};
+  for (const auto& layout : layouts) {
+    for (const std::int64_t groups : {1, 3}) {
+      Case c;
+      c.params.geometry.spatial = 2;
+      c.params.geometry.feature_groups = groups;
+      c.params.paddingHigh = {0, 0};
+      c.lhs = {5, static_cast<std::size_t>(20 * groups), 3, 7};
+      c.rhs = {static_cast<std::size_t>(6 * groups), 20, 1, 1};
+      c.lhs_layout = c.out_layout = layout;
+      c.rhs_layout = {2, 3, 1, 0};
+      Compare<float>(random, c, DType::kF32, 64, 0, &partial_sums);
+      Compare<_Float16>(random, c, DType::kF16, 64, 0, &partial_sums, {{"partialsType", "half"}});
+      Compare<float>(random, c, DType::kF32, 16, 0, &partial_sums, {{"availableMemoryProportion", "0.001"}});
+    }
+  }
+  CHECK(partial_sums > 0);
 }
 
 TEST(ResultMappedLikeTheWeights) {
