@@ -155,7 +155,7 @@ class PlanRunner : public DeviceContext {
       for (const VertexGroup& group : step.groups) {
         for (const Vertex& vertex : group.vertices) {
           CHECK(vertex.tile < num_tiles());
-          cycles_ += group.cycles(target_, vertex.box);
+          if (group.cycles) cycles_ += group.cycles(target_, vertex.box);
           Work work{&group, &vertex.box, {}, {}};
           for (const auto& access : group.reads) {
             work.reads.push_back(local(access, vertex.box));

@@ -106,6 +106,7 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
       writer.Write(cut->steps);
       writer.Write(cut->size);
     }
+    writer.Write(split_.serial.keeps_input);
     writer.Write(half_step_);
     writer.Write(planned_bytes_);
     writer.Write(limit_);
@@ -335,6 +336,7 @@ std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
     cut->steps = reader.ReadInteger(1, kLargestInteger);
     cut->size = reader.ReadInteger(0, kLargestInteger);
   }
+  split.serial.keeps_input = reader.Read<bool>();
   const std::int64_t half_step = reader.ReadInteger(0, 512);
   const std::int64_t planned_bytes = reader.ReadInteger(1, kLargestInteger);
   return std::make_unique<ConvolutionOperation>(geometry, std::move(split), half_step, planned_bytes,

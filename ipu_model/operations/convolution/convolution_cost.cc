@@ -150,8 +150,14 @@ class Chooser {
 
   ConvolutionChoice Best() {
     if (target_.AmpMacsPerCycle(type_) == 0) {
-      best_ = {ConvolutionCodelet::kScalar, static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_)),
-               work_.taps(), 0, 0};
+      best_ = {ConvolutionCodelet::kScalar,
+               static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_)),
+               work_.taps(),
+               0,
+               0,
+               0,
+               0,
+               0};
       return best_;
     }
     unsigned foldable = 0;
@@ -161,9 +167,13 @@ class Chooser {
       const Int taps = work_.all_kernel[d];
       if (dim.folds && taps > 0 && (taps > 1 || dim.stride > 1)) foldable |= 1u << d;
     }
-    for (unsigned folds = 0; folds < 8; ++folds) {
+    // PopLibs divides the innermost kernel dimension as input channels only.
+    constexpr unsigned kInner = 4;
+    const bool inner_split = work_.dims[2].kernel < work_.all_kernel[2] && (foldable & kInner) != 0;
+    for (unsigned folds = inner_split ? kInner : 0; folds < 8; ++folds) {
       if ((folds & ~foldable) == 0) Amp(Fold(work_, folds));
     }
+    if (inner_split) return best_;
     Slic();
     if (SizeOf(type_) == 1) return best_;
     Hmac();
@@ -185,7 +195,9 @@ class Chooser {
 
   // `cycles`: of the vertex.
   void Offer(const Method& m, const Folded& f, std::uint64_t cycles) {
-    const double bytes = std::max(m.transform.bytes, ConvolutionBytes(m, f));
+    double input_bytes = 0;
+    const double convolution_bytes = ConvolutionBytes(m, f, &input_bytes);
+    const double bytes = std::max(m.transform.bytes, convolution_bytes);
     const double doublings = Doublings(bytes);
     // PopLibs copies an input whose kernel positions become channels, before the tiles receive their parts
     // (lib/poplin/Convolution.cpp, rearrangeActs). Its planner knows what that moves, not what it costs to
@@ -195,8 +207,14 @@ class Chooser {
     if (std::make_pair(doublings, total) >= least_) return;
     least_ = {doublings, total};
     const Int copy = moves > 0 ? moves + Int{target_.local_copy_call_cycles} : 0;
-    best_ = {m.codelet, static_cast<std::uint64_t>(std::max<Int>(0, total - moves)), m.kernel_positions,
-             static_cast<std::uint64_t>(copy), bytes};
+    best_ = {m.codelet,
+             static_cast<std::uint64_t>(std::max<Int>(0, total - moves)),
+             m.kernel_positions,
+             static_cast<std::uint64_t>(copy),
+             bytes,
+             m.transform.bytes,
+             convolution_bytes,
+             input_bytes};
   }
 
   // How often the planner doubles its memory until the method fits (lib/poplin/ConvPlan.cpp, minimizeMemory):
@@ -211,7 +229,7 @@ class Chooser {
   }
 
   // PopLibs: addConvTempMemoryEstimate. Without the zeros around a tile's input, which are few.
-  double ConvolutionBytes(const Method& m, const Folded& f) const {
+  double ConvolutionBytes(const Method& m, const Folded& f, double* input_bytes) const {
     const Int groups = InGroups(work_.groups, m.group_group);
     const Int inputs = InGroups(f.channels, m.input_group);
     const Int outputs = InGroups(work_.features, m.output_group);
@@ -219,7 +237,9 @@ class Chooser {
                               : work_.input_elements / std::max<Int>(1, work_.groups * work_.channels);
     const Int taps = f.kernel[0] * f.kernel[1] * f.kernel[2];
     const double partials = static_cast<double>(groups * outputs * work_.positions()) * SizeOf(m.partial);
-    double bytes = static_cast<double>(groups * inputs * (field + taps * outputs)) * SizeOf(type_) + partials;
+    *input_bytes = static_cast<double>(groups * inputs * field) * SizeOf(type_);
+    double bytes =
+        *input_bytes + static_cast<double>(groups * inputs * taps * outputs) * SizeOf(type_) + partials;
     if (m.codelet == ConvolutionCodelet::kSlic) {
       constexpr double kSlicBytes = 200;
       bytes += partials * static_cast<double>(m.group_group) / static_cast<double>(groups) + kSlicBytes;

@@ -59,6 +59,8 @@ struct ConvolutionChoice {
   // Temporary memory of a tile, as PopLibs' planner counts it: operands and partial sums in whole groups of
   // channels, or twice what is rearranged, where that is more.
   double temporary_bytes = 0;
+  // Parts of it: what is rearranged, and operands and partial sums, of which the input.
+  double transform_bytes = 0, convolution_bytes = 0, input_bytes = 0;
 };
 
 // Returns the codelet that PopLibs' planner finds cheapest among those that do with the work's temporary

@@ -103,16 +103,23 @@ void ReduceVertex(HostContext& context, const HostTensor& partials, const HostTe
   CopyConvert(context.pool, sums, out);
 }
 
-// Computes one vertex. `out` may have leading dimensions of size one (the part numbers of partial sums).
-// reads: lhs, rhs. add: adds to what `out` holds; for half partials only.
+// Drops leading dimensions, of size one.
+HostTensor WithRank(HostTensor t, int rank) {
+  const int lead = t.rank - rank;
+  for (int d = 0; d < rank; ++d) {
+    t.shape[d] = t.shape[d + lead];
+    t.strides[d] = t.strides[d + lead];
+  }
+  t.rank = rank;
+  return t;
+}
+
+// Computes one vertex. The input and `out` may have leading dimensions of size one (the tile of a kept input,
+// the part numbers of partial sums). reads: lhs, rhs. add: adds to what `out` holds; for half partials only.
 void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box& box,
                    const std::vector<HostTensor>& reads, HostTensor out, bool add) {
-  const int rank = static_cast<int>(p.out.size()), lead = out.rank - rank;
-  for (int d = 0; d < rank; ++d) {
-    out.shape[d] = out.shape[d + lead];
-    out.strides[d] = out.strides[d + lead];
-  }
-  out.rank = rank;
+  const int rank = static_cast<int>(p.out.size());
+  out = WithRank(out, rank);
   ConvolutionGeometry local = p.geometry;
   local.feature_groups = local.batch_groups = 1;
   for (std::size_t d = 0; d < p.spatial(); ++d) {
@@ -126,7 +133,7 @@ void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box&
   for (std::int64_t g = first; g < EndGroup(p, box); ++g) {
     const std::int64_t b = std::max(begin, g * features) - begin,
                        e = std::min(end, (g + 1) * features) - begin;
-    HostTensor lhs = reads[0];
+    HostTensor lhs = WithRank(reads[0], rank);
     if (p.geometry.feature_groups > 1) {
       lhs = Slice(lhs, 1, (g - first) * p.rhs[1], (g - first + 1) * p.rhs[1]);
     } else if (p.geometry.batch_groups > 1) {
@@ -325,10 +332,16 @@ class Planner {
     const bool summed =
         partials_ > 1 || (serial_.adds() && sum_ != p_->out_type) || p_->casts(choice.codelet);
     if (summed) plan.temporaries.push_back({sum_, Placement()});
-    const bool copies = choice.copy_cycles > 0;
+    const bool copies = choice.copy_cycles > 0, keeps = serial_.keeps_input;
+    if (keeps) {
+      kept_ = static_cast<unsigned>(plan.temporaries.size());
+      plan.temporaries.push_back({p_->in_type, KeptPlacement()});
+      if (copies) plan.supersteps.push_back({{InputCopy()}});
+      plan.supersteps.push_back({{KeepInput()}});
+    }
     for (std::int64_t step = 0; step < serial_.steps(); ++step) {
       // PopLibs' steps are trips of loops.
-      if (copies) plan.supersteps.push_back({{InputCopy()}, step > 0});
+      if (copies && !keeps) plan.supersteps.push_back({{InputCopy()}, step > 0});
       plan.supersteps.push_back({{Products(step, summed)}, step > 0});
       if (summed && serial_.IsLastSum(step))
         plan.supersteps.push_back({{Sums(step)}, serial_.OutputStep(step) > 0});
@@ -369,6 +382,52 @@ class Planner {
     region->end.insert(region->end.begin() + static_cast<std::ptrdiff_t>(leading), part + 1);
   }
 
+  // The place of the input that every tile keeps: [tiles, *region], as the regions of neighbours overlap.
+  Grid KeptPlacement() const {
+    Shape region(p_->lhs.size(), 1);
+    for (const Vertex& v : split_->Vertices()) {
+      const Shape extents = LhsRegion(*p_, v.box).extents();
+      for (std::size_t d = 0; d < region.size(); ++d) region[d] = std::max(region[d], extents[d]);
+    }
+    Grid placement;
+    placement.first_tile = split_->first_tile;
+    placement.num_tiles = split_->num_tiles;
+    placement.Append(tiles_, tiles_, 1);
+    for (const std::int64_t extent : region) placement.Append(extent, 1, 0);
+    return placement;
+  }
+
+  // Returns the region of the kept input that the vertex of `box` reads.
+  static Box KeptRegion(const ConvolutionProblem& p, const Grid& split, const Box& box) {
+    std::int64_t tile = 0;
+    for (std::size_t d = 0; d < split.parts.size(); ++d)
+      tile += split.PartOf(static_cast<int>(d), box.begin[d]) * split.tile_stride[d];
+    const Shape extents = LhsRegion(p, box).extents();
+    Box region;
+    region.begin.assign(extents.size() + 1, 0);
+    region.end = extents;
+    region.begin[0] = tile;
+    region.end.insert(region.end.begin(), tile + 1);
+    return region;
+  }
+
+  // What it moves is in the cycles of its exchange.
+  VertexGroup KeepInput() const {
+    VertexGroup group;
+    group.codelet = "poplar::copy";
+    group.is_copy = true;
+    group.vertices = split_->Vertices();
+    group.reads = {{{OperandRef::Kind::kInput, 0}, [p = p_](const Box& box) { return LhsRegion(*p, box); }}};
+    group.writes = {{{OperandRef::Kind::kTemporary, kept_},
+                     [p = p_, split = split_](const Box& box) { return KeptRegion(*p, *split, box); }}};
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      std::memcpy(writes[0].data, reads[0].data,
+                  static_cast<std::size_t>(reads[0].num_elements()) * SizeOf(reads[0].type));
+    };
+    return group;
+  }
+
   ConvolutionChoice LargestChoice() const {
     return ChooseCodelet(target_, p_->in_type, p_->half_step > 0,
                          WorkOfBox(*p_, BoxOfStep(LargestBox(*split_), serial_, 0), tiles_, serial_));
@@ -402,6 +461,10 @@ class Planner {
     }
     group.reads = {{{OperandRef::Kind::kInput, 0}, [p = p_](const Box& box) { return LhsRegion(*p, box); }},
                    {{OperandRef::Kind::kInput, 1}, [p = p_](const Box& box) { return RhsRegion(*p, box); }}};
+    if (serial_.keeps_input) {
+      group.reads[0] = {{OperandRef::Kind::kTemporary, kept_},
+                        [p = p_, split = split_](const Box& box) { return KeptRegion(*p, *split, box); }};
+    }
     if (summed) {
       group.writes = {{{OperandRef::Kind::kTemporary, 0},
                        [p = p_, split = split_, serial = serial_, step](const Box& box) {
@@ -493,6 +556,7 @@ class Planner {
   const TargetModel& target_;
   const std::vector<Vertex> out_vertices_;
   std::int64_t partials_ = 1;
+  unsigned kept_ = 0;  // the temporary of the kept input
 };
 
 }  // namespace

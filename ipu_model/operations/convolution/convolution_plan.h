@@ -55,9 +55,13 @@ struct SerialCut {
 };
 
 // Steps over the output channels, of which a step computes some, and in each of them over a dimension that is
-// summed over, of which a step adds its products to the tile's partial sums.
+// summed over, of which a step adds its products to the tile's partial sums. A plan has steps of one kind, as
+// PopLibs'; a program that does not fit may need both.
 struct SerialSplit {
   SerialCut outputs, sums;
+  // With steps over the outputs alone: whether every tile receives its input once, before them (PopLibs:
+  // broadcastInputBeforeLoop).
+  bool keeps_input = false;
 
   std::int64_t steps() const { return outputs.steps * sums.steps; }
   bool split() const { return steps() > 1; }

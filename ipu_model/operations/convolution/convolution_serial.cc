@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/integer_division.h"
@@ -10,12 +11,12 @@
 namespace ipu_model {
 namespace {
 
-// More steps take longer than they are worth.
-constexpr std::int64_t kMostSteps = 16;
+// More steps are not worth the time of planning them, and where a program does not fit, not what they take.
+constexpr std::int64_t kMostPlannedSteps = 64, kMostSteps = 16;
 
 // Returns of how many elements a step is a multiple, if the matrix unit is to have whole groups of channels.
 std::int64_t GroupOf(const ConvolutionProblem& p, int dim) {
-  constexpr std::int64_t kOutputGroup = 16, kInputGroupBytes = 32;
+  constexpr std::int64_t kOutputGroup = 8, kInputGroupBytes = 32;
   if (dim == kFeatureDim) return p.groups() > 1 ? p.features_per_group() : kOutputGroup;
   if (dim == kChannelDim)
     return std::max<std::int64_t>(1, kInputGroupBytes / static_cast<std::int64_t>(SizeOf(p.in_type)));
@@ -48,17 +49,11 @@ std::pair<std::int64_t, std::int64_t> SerialCut::Range(std::int64_t begin, std::
 }
 
 void ShareOfStep(const ConvolutionProblem& p, const SerialSplit& serial, ConvolutionWork* work) {
-  work->all_features = CeilDivide(work->all_features, serial.outputs.steps);
   const SerialCut& sums = serial.sums;
-  if (!sums.split()) return;
-  if (sums.dim == kChannelDim) {
-    work->all_channels = CeilDivide(work->all_channels, sums.steps);
-    work->all_inputs = CeilDivide(work->all_inputs, sums.steps);
-  } else {
-    const std::size_t d = static_cast<std::size_t>(sums.dim) - kPositionDims - p.spatial();
-    std::int64_t& taps = work->all_kernel[d + 1 == p.spatial() ? 2 : std::min<std::size_t>(d, 1)];
-    taps = CeilDivide(taps, sums.steps);
-  }
+  if (!sums.split() || sums.dim == kChannelDim) return;
+  const std::size_t d = static_cast<std::size_t>(sums.dim) - kPositionDims - p.spatial();
+  std::int64_t& taps = work->all_kernel[d + 1 == p.spatial() ? 2 : std::min<std::size_t>(d, 1)];
+  taps = CeilDivide(taps, sums.steps);
 }
 
 ConvolutionWork StepWork(const ConvolutionProblem& p, const ConvolutionPart& part,
@@ -165,24 +160,61 @@ double TemporaryBytesOf(const ConvolutionProblem& p, const ConvolutionPart& part
   const double reduced = part.contracted_parts > 1 ? bytes.partials : 0;
   // Sums of steps over input channels are added to what the steps before left.
   const double added = serial.adds() ? bytes.partials / static_cast<double>(part.contracted_parts) : 0;
+  if (serial.keeps_input)
+    return choice.input_bytes +
+           std::max({choice.transform_bytes, choice.convolution_bytes - choice.input_bytes, reduced});
   return std::max(choice.temporary_bytes, reduced) + added;
 }
 
-SerialSplit PlanSerialSplit(const TargetModel& target, const ConvolutionProblem& p,
-                            const ConvolutionPart& part, double limit, bool matrix_unit) {
+namespace {
+
+// Returns no more than the temporary bytes of a step with any codelet: without padding of channels.
+double LeastBytes(const ConvolutionProblem& p, const ConvolutionPart& part, const SerialSplit& serial) {
+  const StepBytes bytes = BytesOfStep(p, part, serial);
+  return bytes.input + bytes.weights;
+}
+
+}  // namespace
+
+std::vector<SerialSplit> PlannedSerialSplits(const TargetModel& target, const ConvolutionProblem& p,
+                                             const ConvolutionPart& part, double limit, bool matrix_unit) {
   ConvolutionProblem bounded = p;
   bounded.most_temporary_bytes = matrix_unit ? std::numeric_limits<double>::infinity() : limit;
-  std::vector<int> summed;
-  // With groups a part has all of a group's inputs.
-  if (p.geometry.feature_groups == 1) summed.push_back(kChannelDim);
   const bool grouped = p.groups() > 1;
-  const auto unit_of = [&](int dim) {
-    return matrix_unit || (grouped && dim == kFeatureDim) ? GroupOf(p, dim) : 1;
-  };
-  return LeastMoves(p, part, summed, limit, unit_of, [&](const SerialSplit& serial) {
+  const auto bytes_of = [&](const SerialSplit& serial) {
     const ConvolutionWork work = StepWork(bounded, part, serial);
     return TemporaryBytesOf(p, part, serial, ChooseCodelet(target, p.in_type, p.half_step > 0, work));
-  });
+  };
+  std::vector<SerialSplit> found;
+  // The fewest steps that fit: more only move more.
+  const auto consider = [&](int dim, bool keeps_input) {
+    const std::int64_t unit = matrix_unit || (grouped && dim == kFeatureDim) ? GroupOf(p, dim) : 1;
+    const std::int64_t all = dim == kFeatureDim ? p.out[1] : p.rhs[1];
+    const std::int64_t parts = dim == kFeatureDim ? part.feature_parts : part.channel_parts;
+    SerialSplit most;
+    (dim == kFeatureDim ? most.outputs : most.sums) = Steps(part.extents, dim, unit, kMostPlannedSteps);
+    if (LeastBytes(p, part, most) > limit) return;
+    std::int64_t last = 1;
+    for (std::int64_t n = 2; n <= kMostPlannedSteps; n += std::max<std::int64_t>(1, n / 4)) {
+      const SerialCut cut = Steps(part.extents, dim, unit, n);
+      if (cut.steps == last) continue;
+      last = cut.steps;
+      // PopLibs has no more parts and steps together than give each the same whole groups.
+      const std::int64_t groups = CeilDivide(all, unit), total = parts * cut.steps;
+      if (!grouped && (total > groups || CeilDivide(groups, CeilDivide(groups, total)) != total)) continue;
+      SerialSplit serial;
+      (dim == kFeatureDim ? serial.outputs : serial.sums) = cut;
+      serial.keeps_input = keeps_input;
+      if (LeastBytes(p, part, serial) > limit || bytes_of(serial) > limit) continue;
+      found.push_back(serial);
+      return;
+    }
+  };
+  consider(kFeatureDim, false);
+  if (!grouped) consider(kFeatureDim, true);
+  // With groups a part has all of a group's inputs.
+  if (p.geometry.feature_groups == 1) consider(kChannelDim, false);
+  return found;
 }
 
 SerialSplit LimitSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, double limit) {
@@ -203,6 +235,25 @@ bool HasSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, 
   return BytesOfStep(p, largest.part, LimitSerialSplit(p, split, bytes)).total() <= bytes;
 }
 
+namespace {
+
+// Whether the parts of a grid are on as many tiles, one after the other.
+bool NumbersTiles(const Grid& grid) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;
+  for (std::size_t d = 0; d < grid.parts.size(); ++d) {
+    if (grid.parts[d] > 1) dims.emplace_back(grid.tile_stride[d], grid.parts[d]);
+  }
+  std::sort(dims.begin(), dims.end());
+  std::int64_t next = 1;
+  for (const auto& [stride, parts] : dims) {
+    if (stride != next) return false;
+    next *= parts;
+  }
+  return next <= grid.num_tiles;
+}
+
+}  // namespace
+
 bool CoversParts(const ConvolutionProblem& p, const ConvolutionSplit& split) {
   const LargestPart largest(p, split.grid);
   const auto covers = [&](const SerialCut& cut, int first, int last) {
@@ -215,6 +266,9 @@ bool CoversParts(const ConvolutionProblem& p, const ConvolutionSplit& split) {
   // With groups a part has all of a group's inputs.
   const bool summed = sums.dim == kChannelDim ? p.geometry.feature_groups == 1
                                               : sums.dim >= kPositionDims + static_cast<int>(p.spatial());
+  const bool keeps = split.serial.keeps_input;
+  if (keeps && (!split.serial.outputs.split() || sums.split() || p.groups() > 1 || !NumbersTiles(split.grid)))
+    return false;
   return covers(split.serial.outputs, kFeatureDim, kFeatureDim) &&
          (!sums.split() || (summed && covers(sums, kChannelDim, rank - 1)));
 }

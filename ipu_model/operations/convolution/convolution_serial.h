@@ -4,20 +4,22 @@
 #define IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_SERIAL_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "core/target_model.h"
 #include "operations/convolution/convolution_plan.h"
 
 namespace ipu_model {
 
-// The largest part of a split: its extents, how many parts share an output, and how many tiles have a part.
+// The largest part of a split: its extents, how many parts share an output, how many tiles have a part, and
+// how many parts output and input channels have.
 struct ConvolutionPart {
   const std::int64_t* extents;
-  std::int64_t contracted_parts, tiles;
+  std::int64_t contracted_parts, tiles, feature_parts = 1, channel_parts = 1;
 };
 
-// Makes what a vertex knows of the whole convolution that of one step: operands and result are rearranged a
-// step at a time.
+// Makes what a vertex knows of the whole convolution's kernel that of one step over kernel positions, which
+// PopLibs does not have. Its planner charges every other step for rearranging all operands and results.
 void ShareOfStep(const ConvolutionProblem& problem, const SerialSplit& serial, ConvolutionWork* work);
 // The products of one step of a part.
 ConvolutionWork StepWork(const ConvolutionProblem& problem, const ConvolutionPart& part,
@@ -37,11 +39,11 @@ StepBytes BytesOfStep(const ConvolutionProblem& problem, const ConvolutionPart& 
 // that `choice` says.
 double TemporaryBytesOf(const ConvolutionProblem& problem, const ConvolutionPart& part,
                         const SerialSplit& serial, const ConvolutionChoice& choice);
-// Returns the steps over output and input channels that do with the temporary memory `bytes` and move the
-// least data; one step if that suffices, or the steps that need the least if none does. matrix_unit: with
-// whole groups of its channels and the cheapest codelet, otherwise with any codelet.
-SerialSplit PlanSerialSplit(const TargetModel& target, const ConvolutionProblem& problem,
-                            const ConvolutionPart& part, double bytes, bool matrix_unit);
+// Returns, for each kind of steps, the fewest that do with the temporary memory `bytes`: over output
+// channels, the same with the input kept, and over input channels. matrix_unit: with whole groups of its
+// channels and the cheapest codelet, otherwise with any codelet.
+std::vector<SerialSplit> PlannedSerialSplits(const TargetModel& target, const ConvolutionProblem& problem,
+                                             const ConvolutionPart& part, double bytes, bool matrix_unit);
 
 // For a program that does not fit: returns the steps that need at most `bytes` on a tile and move the least
 // data; the planned ones if they suffice, or the steps that need the least if none does.

@@ -61,6 +61,7 @@ class SplitSearch {
     Found best = found_[0];
     for (const Found& found : found_) {
       if (found.cost == std::numeric_limits<double>::infinity()) continue;
+      if (Enumerates() && &found != found_.data()) break;
       const Parts parts = Exchange(found.parts);
       const double cost = Cost(parts);
       if (cost < best.cost) best = {parts, cost};
@@ -77,19 +78,31 @@ class SplitSearch {
 
   // Finds plans in the setting, or with steps in the same memory. Returns whether the best one fits.
   bool FindWithin() {
-    // Also search with less memory and with wider sums: the greedy search may then find a better plan.
+    // Where not all plans are enumerated, also search with less memory, and always with wider sums: the
+    // greedy search may then find a better plan.
     const Setting plain = setting_;
     for (const double share : {1.0, 0.125}) {
+      if (share < 1 && Enumerates()) break;
       for (const DType searched : {plain.sum_type, DType::kF32}) {
         if (searched != plain.sum_type && plain.sum_type != DType::kF16) continue;
         Search({plain.budget * share, searched, false}, plain);
       }
     }
+    Use(plain);
+    Enumerate();
     // Parts that do not fit, or hardly, may be processed in steps.
     if (found_[0].cost >= kTooLarge || BytesOf(found_[0].parts) > plain.budget / 2) {
       const Setting serial{plain.budget, plain.sum_type, true};
       const double before = found_[0].cost;
-      Search(serial, serial);
+      Use(serial);
+      Offer({found_[0].parts, Cost(found_[0].parts)});
+      if (Enumerates()) {
+        const Parts parts = Improve({});
+        Offer({parts, Cost(parts)});
+        Enumerate();
+      } else {
+        Search(serial, serial);
+      }
       if (found_[0].cost >= before) Use(plain);
     }
     return found_[0].cost < kTooLarge;
@@ -116,7 +129,7 @@ class SplitSearch {
       tiles *= parts.n[d];
     }
     for (int d = 0; d < spatial; ++d) contracted *= parts.n[3 + spatial + d];
-    return {extents, contracted, tiles};
+    return {extents, contracted, tiles, parts.n[kFeatureDim], parts.n[kChannelDim]};
   }
 
   // What a cost depends on beside the parts.
@@ -162,6 +175,85 @@ class SplitSearch {
       Use(compared);
       Offer({parts, Cost(parts)});
     }
+  }
+
+  // Considers every split into whole groups of channels that may take fewer cycles than the best plan, as
+  // PopLibs' planner does.
+  bool Enumerates() const { return p_.groups() == 1 && target_.AmpMacsPerCycle(p_.in_type) > 0; }
+
+  void Enumerate() {
+    if (!Enumerates()) return;
+    std::array<std::vector<std::int64_t>, kMaxSpaceDims> counts;
+    int last = 0;
+    for (int d = 0; d < rank_; ++d) {
+      const std::int64_t group = d == kFeatureDim   ? 8
+                                 : d == kChannelDim ? target_.AmpInputGroup(p_.in_type)
+                                                    : 1;
+      const std::int64_t groups = CeilDivide(size_[d], group);
+      counts[d] = {1};
+      for (std::int64_t n = divisible_[d] ? Following(groups, 1) : 0; n > 0; n = Following(groups, n))
+        counts[d].push_back(n);
+      if (counts[d].size() >= counts[last].size()) last = d;
+    }
+    Parts parts;
+    EnumerateFrom(0, last, tiles_, counts, &parts);
+  }
+
+  void EnumerateFrom(int d, int last, std::int64_t tiles,
+                     const std::array<std::vector<std::int64_t>, kMaxSpaceDims>& counts, Parts* parts) {
+    if (d == last) return EnumerateFrom(d + 1, last, tiles, counts, parts);
+    if (d < rank_) {
+      for (const std::int64_t n : counts[d]) {
+        if (n > tiles) break;
+        parts->n[d] = n;
+        EnumerateFrom(d + 1, last, tiles / n, counts, parts);
+      }
+      parts->n[d] = 1;
+      return;
+    }
+    // Fewer parts only make the products of a tile more.
+    for (std::size_t i = counts[last].size(); i-- > 0;) {
+      if (counts[last][i] > tiles) continue;
+      parts->n[last] = counts[last][i];
+      if (LeastCycles(*parts) >= found_[0].cost) break;
+      Offer({*parts, Cost(*parts)});
+    }
+    parts->n[last] = 1;
+  }
+
+  // Returns a lower bound of a plan's cycles: the products of the largest part at the matrix unit's rate, and
+  // what its tile receives.
+  double LeastCycles(const Parts& parts) const {
+    const int spatial = p_.geometry.spatial;
+    const auto part = [&](int d) { return static_cast<double>(Largest(parts, d)); };
+    double input = part(kBatchDim) * part(kChannelDim), outputs = part(kBatchDim) * part(kFeatureDim);
+    double taps = 1, weight_users = static_cast<double>(parts.n[kBatchDim]);
+    for (int d = 0; d < spatial; ++d) {
+      const std::int64_t positions = Largest(parts, kPositionDims + d),
+                         kernel = Largest(parts, kPositionDims + spatial + d);
+      const ConvolutionWindow& w = p_.geometry.window[d];
+      const std::int64_t reach =
+          ((positions - 1) * w.stride + (kernel - 1) * w.rhs_dilation) / w.lhs_dilation + 1;
+      input *= static_cast<double>(std::min(reach, p_.lhs[static_cast<std::size_t>(d) + 2]));
+      outputs *= static_cast<double>(positions);
+      taps *= static_cast<double>(kernel);
+      weight_users *= static_cast<double>(parts.n[kPositionDims + d]);
+    }
+    const double weights = part(kFeatureDim) * part(kChannelDim) * taps;
+    const bool half_rate = SizeOf(p_.in_type) == 2 && setting_.sum_type != DType::kF16;
+    const double products = outputs * part(kChannelDim) * taps * (half_rate ? 2 : 1);
+    const double shared = parts.n[kFeatureDim] % 2 == 0 ? target_.tiles_per_shared_bus : 1;
+    const double received =
+        input * SizeOf(p_.in_type) * (1 - 1.0 / static_cast<double>(parts.n[kFeatureDim])) / shared +
+        weights * SizeOf(p_.rhs_type) * (1 - 1.0 / weight_users) + outputs * SizeOf(setting_.sum_type);
+    return products / std::max(1u, target_.AmpMacsPerCycle(p_.in_type)) +
+           received / target_.exchange_bytes_per_cycle;
+  }
+
+  // Returns the next count of parts that makes the largest part smaller, or 0.
+  static std::int64_t Following(std::int64_t groups, std::int64_t count) {
+    const std::int64_t largest = CeilDivide(groups, count);
+    return largest == 1 ? 0 : CeilDivide(groups, largest - 1);
   }
 
   // Keeps the best plans, the best one first.
@@ -226,10 +318,10 @@ class SplitSearch {
     if (!setting_.serial) return best;
     for (const bool matrix_unit : {true, false}) {
       if (!matrix_unit && best.cycles < kTooLarge) break;
-      const SerialSplit serial = PlanSerialSplit(target_, p_, part, setting_.budget, matrix_unit);
-      if (!serial.split()) continue;
-      const Costed steps{CostOf(parts, part, serial), serial};
-      if (steps.cycles < best.cycles) best = steps;
+      for (const SerialSplit& serial : PlannedSerialSplits(target_, p_, part, setting_.budget, matrix_unit)) {
+        const Costed steps{CostOf(parts, part, serial), serial};
+        if (steps.cycles < best.cycles) best = steps;
+      }
     }
     return best;
   }
@@ -247,40 +339,47 @@ class SplitSearch {
     const double outputs = static_cast<double>(features * work.positions());
     const ConvolutionChoice choice = Choice(work);
     const double bytes = TemporaryBytesOf(p_, part, serial, choice);
-    if (bytes > setting_.budget) return kTooLarge * bytes;
-    // PopLibs: addExchangeCycleEstimates. The tiles that use weights each hold a share of them. The input
-    // comes from another operation, so none of it is taken to be in place. Features are innermost in tile
-    // order, so neighbours receive the same input, at twice the rate.
+    if (bytes > setting_.budget || OddPositions(parts, choice.codelet)) return kTooLarge * bytes;
+    // PopLibs: addExchangeCycleEstimates. The tiles that use the same weights or input each hold a share of
+    // them, and partial sums move even if nothing is added. Features are innermost in tile order, so
+    // neighbours receive the same input, at twice the rate.
     std::int64_t weight_users = parts.n[0];
     for (int d = 0; d < spatial; ++d) weight_users *= parts.n[3 + d];
     const unsigned rate = target_.exchange_bytes_per_cycle;
     const unsigned shared = parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1;
     const std::uint64_t moves =
         choice.copy_cycles > 0 ? choice.copy_cycles - target_.local_copy_call_cycles : 0;
-    double cycles = static_cast<double>(choice.cycles + moves) + input_bytes / (rate * shared) +
+    const double input_cycles = input_bytes * (1 - 1.0 / static_cast<double>(parts.n[1])) / (rate * shared);
+    double cycles = static_cast<double>(choice.cycles + moves) + (serial.keeps_input ? 0 : input_cycles) +
                     weight_bytes * (1 - 1.0 / static_cast<double>(weight_users)) / rate + target_.sync_cycles;
-    double sums = 0;
+    double sums = outputs * SizeOf(setting_.sum_type) / rate;
     if (contracted > 1) {
       const double total =
           static_cast<double>(NumElements(p_.out)) / static_cast<double>(serial.outputs.steps);
       const auto each = static_cast<std::int64_t>(
           std::max(1.0 * target_.VectorWidth(p_.out_type), total / static_cast<double>(tiles_) + 1));
-      sums = static_cast<double>(each * contracted) * SizeOf(setting_.sum_type) /
-                 target_.exchange_bytes_per_cycle +
-             SumCycles(contracted, each);
+      sums += SumCycles(contracted, each);
     } else if (p_.casts(choice.codelet)) {
-      sums = SumCycles(1, static_cast<std::int64_t>(outputs));
+      sums += SumCycles(1, static_cast<std::int64_t>(outputs));
     }
     if (!serial.split()) return cycles + sums;
-    // PopLibs: totalCycles of addEstimates.
-    const auto slices = [&](bool last_sum) {
-      return static_cast<double>(StepSliceCycles(target_, p_, tiles, serial, last_sum));
-    };
-    const auto added =
-        static_cast<double>(StepAddCycles(target_, setting_.sum_type, static_cast<std::int64_t>(outputs)));
-    const auto steps = static_cast<double>(serial.sums.steps);
-    return static_cast<double>(serial.outputs.steps) *
-           (steps * cycles + (steps - 1) * (slices(false) + added) + slices(true) + sums);
+    // PopLibs: totalCycles of addEstimates, which reduces in every step.
+    const auto slices = static_cast<double>(StepSliceCycles(target_, p_, tiles, serial, true));
+    const std::int64_t held = CeilDivide(static_cast<std::int64_t>(outputs), contracted);
+    const double added =
+        serial.adds() ? static_cast<double>(StepAddCycles(target_, setting_.sum_type, held)) : 0;
+    return static_cast<double>(serial.steps()) * (cycles + slices + sums + added) +
+           (serial.keeps_input ? input_cycles + target_.sync_cycles : 0);
+  }
+
+  // PopLibs (createPlan, fieldGrainSize): results of half precision have an even number of elements on a
+  // tile.
+  bool OddPositions(const Parts& parts, ConvolutionCodelet codelet) const {
+    const int spatial = p_.geometry.spatial, d = kPositionDims + spatial - 1;
+    const bool one_channel =
+        codelet == ConvolutionCodelet::kHorizontalMac || codelet == ConvolutionCodelet::kVerticalMac;
+    return one_channel && spatial > 0 && SizeOf(p_.out_type) == 2 && size_[d] % 2 == 0 &&
+           Largest(parts, d) % 2 != 0;
   }
 
   // The superstep that adds `parts` partial sums of each of `elements` values, and casts the result.
