@@ -130,14 +130,16 @@ void CandidateCost::CutIntoSteps(const ProductCandidate& c, const ProductBlock& 
   };
   // A step has whole groups of the matrix unit's channels, as PopLibs' grains of output channels.
   constexpr std::int64_t kGroup = 8;
+  const auto most_outputs = static_cast<double>(outputs);
   std::int64_t last = 0;
-  for (double x = 1; x <= static_cast<double>(outputs); x = std::max(x + 1, x * 1.1)) {
+  for (double x = 1; x <= most_outputs;
+       x = x < most_outputs ? std::min(most_outputs, std::max(x + 1, x * 1.1)) : x + 1) {
     const std::int64_t size = CeilDivide(CeilDivide(extent, kGroup), static_cast<std::int64_t>(x)) * kGroup;
     const std::int64_t steps = CeilDivide(extent, size);
     if (steps == last) continue;
     last = steps;
     const double sums = PartialBytes(block) / static_cast<double>(steps);
-    const double operands = whole.Received() + cut.Received() / static_cast<double>(steps);
+    const double operands = whole.InStep() + cut.InStep() / static_cast<double>(steps);
     const std::int64_t most = std::min(block.depth, kMostSteps / steps);
     std::int64_t depth = 1;
     if (parts > 1 || operands > limit_) {
@@ -187,10 +189,10 @@ CandidateCost::Product CandidateCost::InSteps(const ProductCandidate& c, const P
                                           : uncut.sums;
     product.cycles += (n - 1) * SumStageCycles(parts, 1);
   }
-  const double sums = PartialBytes(block) / n, received = cut.Received() / n, arriving = parts > 1 ? sums : 0;
-  product.temporary_bytes = (partial ? sums : 0) +
-                            (steps.keeps_operand ? whole.bytes + std::max(arriving, received)
-                                                 : std::max(arriving, (whole.Received() + received) / depth));
+  const double sums = PartialBytes(block) / n, received = cut.InStep() / n, arriving = parts > 1 ? sums : 0;
+  product.temporary_bytes =
+      (partial ? sums : 0) + (steps.keeps_operand ? whole.bytes + std::max(arriving, received)
+                                                  : std::max(arriving, (whole.InStep() + received) / depth));
   product.received += (arrivals - 1) * whole.Received();
   product.output_dim = cuts_a ? kRowDim : kColumnDim;
   product.output_steps = steps.outputs;

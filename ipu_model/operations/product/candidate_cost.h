@@ -32,6 +32,8 @@ class CandidateCost {
     bool shared;
     bool InOrder() const { return held != kNotInOrder; }
     double Received() const { return bytes * (1 - std::max(0.0, held)); }
+    // The most that a step may receive: what the tile holds may belong to other steps (PopLibs counts all).
+    double InStep() const { return held >= 1 ? 0 : bytes; }
   };
 
   // The destination of a result that is not computed in place.
