@@ -1,6 +1,6 @@
 // What PopLibs' planner expects of convolutions: reads lines "TYPE BATCH HEIGHT WIDTH IN KERNEL_H KERNEL_W
-// OUT STRIDE PROPORTION", of which the last is availableMemoryProportion, and prints each with the cycles and
-// the temporary bytes of its plan, or why there are none.
+// OUT STRIDE PROPORTION PASS", of which the last two are availableMemoryProportion and the pass (NONE_MATMUL is
+// that of products), and prints each with the cycles and the temporary bytes of its plan, or why there are none.
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -28,9 +28,9 @@ poplin::PlanCosts CostsOf(const std::string& line) {
   std::istringstream in(line);
   std::string name;
   std::size_t batch, height, width, channels, kernel_height, kernel_width, out, stride;
-  std::string proportion;
+  std::string proportion, pass;
   in >> name >> batch >> height >> width >> channels >> kernel_height >> kernel_width >> out >> stride >>
-      proportion;
+      proportion >> pass;
   poplar::IPUModel model("ipu2");
   model.numIPUs = 1;
   const poplar::Device device = model.createDevice();
@@ -44,7 +44,8 @@ poplin::PlanCosts CostsOf(const std::string& line) {
   const auto step = static_cast<unsigned>(stride);
   params.outputTransform.stride = {step, step};
   return poplin::reportPlanEstimatedCosts(
-      graph, params, {{"partialsType", "float"}, {"availableMemoryProportion", proportion}});
+      graph, params,
+      {{"partialsType", "float"}, {"availableMemoryProportion", proportion}, {"pass", pass}});
 }
 
 }  // namespace
