@@ -30,11 +30,14 @@ class LimitsBuffers {
   bool LimitBuffers(std::int64_t bytes) {
     if (bytes < kLeast || (limit_ > 0 && limit_ <= bytes)) return false;
     limit_ = bytes;
+    PlanAgain();
     return true;
   }
 
  protected:
   virtual bool HasPlanFor(std::int64_t /*bytes*/) const { return true; }
+  // Called when the limit has been lowered.
+  virtual void PlanAgain() {}
 
   std::int64_t limit_ = 0;
 

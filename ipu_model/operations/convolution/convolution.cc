@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -67,10 +68,13 @@ void CheckTypes(DType lhs, DType rhs, DType out);
 // inputs: lhs, rhs; outputs: the result.
 class ConvolutionOperation : public Operation, public LimitsBuffers {
  public:
-  // planned_bytes: the temporary memory that the split was planned for.
+  // planned_bytes: the temporary memory that the split was planned for. target: null where a split stays as
+  // it is.
   ConvolutionOperation(const ConvolutionGeometry& geometry, ConvolutionSplit split, std::int64_t half_step,
-                       std::int64_t planned_bytes, std::int64_t buffer_limit)
+                       std::int64_t planned_bytes, std::int64_t buffer_limit,
+                       const poplar::Target* target = nullptr)
       : geometry_(geometry), split_(std::move(split)), half_step_(half_step), planned_bytes_(planned_bytes) {
+    if (target != nullptr) target_ = *target;
     limit_ = buffer_limit;
   }
 
@@ -128,7 +132,28 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
  private:
   bool HasPlanFor(std::int64_t bytes) const override {
     const ConvolutionProblem problem = Problem();
-    return NumElements(problem.out) == 0 || HasSerialSplit(problem, split_, static_cast<double>(bytes));
+    return NumElements(problem.out) == 0 || HasSerialSplit(problem, split_, static_cast<double>(bytes)) ||
+           SplitWithin(bytes).has_value();
+  }
+
+  // Where the parts of the split are too large for any steps, another split takes its place.
+  void PlanAgain() override {
+    const ConvolutionProblem problem = Problem();
+    if (NumElements(problem.out) == 0 || HasSerialSplit(problem, split_, static_cast<double>(limit_))) return;
+    const std::optional<ConvolutionSplit> within = SplitWithin(limit_);
+    if (!within) return;
+    split_ = *within;
+    if (!UsesMatrixUnit(problem, split_, target_->model())) half_step_ = 0;
+  }
+
+  std::optional<ConvolutionSplit> SplitWithin(std::int64_t bytes) const {
+    if (!target_) return std::nullopt;
+    if (within_bytes_ != bytes) {
+      within_ = ConvolutionSplitWithin(Problem(), target_->model(), target_->getNumTiles(),
+                                       static_cast<double>(bytes));
+      within_bytes_ = bytes;
+    }
+    return within_;
   }
 
   ConvolutionProblem Problem() const {
@@ -148,6 +173,10 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
   ConvolutionSplit split_;
   std::int64_t half_step_;  // as in ConvolutionProblem
   std::int64_t planned_bytes_;
+  std::optional<poplar::Target> target_;
+  // What was found last, and for how many bytes.
+  mutable std::optional<ConvolutionSplit> within_;
+  mutable std::int64_t within_bytes_ = 0;
 };
 
 std::string Text(const std::vector<std::size_t>& shape) {
@@ -419,7 +448,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
     mapping = ConvolutionOutputMapping(problem, split.grid, layout, target.model(), target.getNumTiles());
   const auto bytes = static_cast<std::int64_t>(problem.most_temporary_bytes);
   auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split),
-                                                          problem.half_step, bytes, bytes);
+                                                          problem.half_step, bytes, bytes, &target);
   operation->name = name;
   operation->inputs = std::move(inputs);
   const poplar::Tensor result =

@@ -1,6 +1,7 @@
 // Mappings of a convolution's operands and result that fit its split.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -39,17 +40,32 @@ Grid Placement(const Grid& split, const Shape& shape, const std::vector<int>& sp
   return placement;
 }
 
-// Returns one box per tile: dimensions are split from major to minor in memory order, in whole vectors.
+// Returns one box per tile, in whole vectors: the boxes whose largest has the fewest elements. Of equal ones,
+// the outer dimensions in memory order are split further.
 Grid SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width, unsigned num_tiles) {
   Shape memory;
   for (std::int64_t d : layout) memory.push_back(shape[static_cast<std::size_t>(d)]);
   Grid placement = Grid::Of(memory, Shape(memory.size(), 1), num_tiles);
   if (!memory.empty()) placement.grain.back() = vector_width;
-  std::int64_t left = num_tiles;
-  for (std::size_t d = 0; d < memory.size(); ++d) {
-    placement.parts[d] = std::min(left, CeilDivide(memory[d], placement.grain[d]));
-    left /= placement.parts[d];
-  }
+  Shape parts(memory.size(), 1);
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  const auto search = [&](const auto& self, std::size_t d, std::int64_t tiles,
+                          std::int64_t elements) -> void {
+    if (d == memory.size()) {
+      if (elements >= best) return;
+      best = elements;
+      placement.parts = parts;
+      return;
+    }
+    const std::int64_t grain = placement.grain[d], grains = CeilDivide(memory[d], grain);
+    for (std::int64_t most = std::min(tiles, grains); most > 0;) {
+      const std::int64_t largest = CeilDivide(grains, most);
+      parts[d] = CeilDivide(grains, largest);  // no more parts than that size takes
+      self(self, d + 1, tiles / parts[d], elements * std::min(memory[d], largest * grain));
+      most = parts[d] - 1;
+    }
+  };
+  search(search, 0, num_tiles, 1);
   placement.tile_stride = RowMajorStrides(placement.parts);
   return placement;
 }

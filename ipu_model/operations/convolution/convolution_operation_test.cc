@@ -1,9 +1,13 @@
 // Tests convolutions on the device: the vertices give the result of the whole operation for every split, and
 // mappings are complete.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -140,7 +144,7 @@ TEST(VerticesComputeTheConvolution) {
 TEST(SerialStepsComputeTheConvolution) {
   std::mt19937 random(11);
   const TargetModel& target = FindTargetModel("ipu2");
-  std::size_t partial_sums = 0, planned = 0, stepped = 0, added = 0, both = 0;
+  std::size_t partial_sums = 0, planned = 0, stepped = 0, added = 0, both = 0, again = 0;
   for (int i = 0; i < 90; ++i) {
     const unsigned tiles = i % 3 == 0 ? 1 : i % 3 == 1 ? 3 : 16;
     Case c = RandomCase(random, static_cast<std::size_t>(i) % 4);
@@ -167,11 +171,14 @@ TEST(SerialStepsComputeTheConvolution) {
     planned += chosen.split();
     p.most_temporary_bytes = 0.6 * target.bytes_per_tile;
     const SerialSplit serial = LimitSerialSplit(p, ChooseConvolutionSplit(p, target, tiles), bytes);
+    again += !HasSerialSplit(p, ChooseConvolutionSplit(p, target, tiles), bytes) &&
+             ConvolutionSplitWithin(p, target, tiles, bytes).has_value();
     stepped += serial.split();
     added += serial.adds();
     both += serial.adds() && serial.cuts_outputs();
   }
   CHECK(planned > 20);
+  CHECK(again > 0);
   CHECK(both > 3);
   CHECK(stepped > 30);
   CHECK(added > 5);
@@ -363,6 +370,83 @@ TEST(PointwiseVerticesComputeTheConvolution) {
     }
   }
   CHECK(partial_sums > 0);
+}
+
+// A layer of ResNet-50 whose parts are too large for steps of 40 KiB. With another split they are not, which
+// costs cycles, the more the less memory there is.
+TEST(PartsTooLargeForStepsAreSplitAgain) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  ConvolutionProblem p = Layer(7, 512, 512, 1);
+  p.lhs[0] = p.out[0] = 16;
+  p.in_type = p.rhs_type = p.out_type = DType::kF16;
+  const ConvolutionSplit planned = ChooseConvolutionSplit(p, target, 1472);
+  CHECK(!HasSerialSplit(p, planned, 40 * 1024));
+  for (const double bytes : {40.0 * 1024, 20.0 * 1024}) {
+    const std::optional<ConvolutionSplit> within = ConvolutionSplitWithin(p, target, 1472, bytes);
+    CHECK(within.has_value());
+    std::vector<std::int64_t> extents;
+    for (int d = 0; d < 7; ++d) extents.push_back(within->grid.LargestPart(d));
+    const std::vector<std::int64_t>& parts = within->grid.parts;
+    const ConvolutionPart part = {extents.data(), parts[2] * parts[5] * parts[6], within->grid.num_parts()};
+    CHECK(BytesOfStep(p, part, within->serial).total() <= bytes);
+    CHECK(CoversParts(p, *within));
+    CHECK(within->grid.num_parts() > 700);
+  }
+  CHECK(!ConvolutionSplitWithin(p, target, 1472, 256).has_value());
+
+  std::uint64_t last = 0;
+  for (const std::int64_t limit : {0, 40 * 1024, 20 * 1024}) {
+    Graph graph(Target::createIPUTarget(1, 1472, "ipu2"));
+    hlo::ConvolutionParameters params;
+    params.geometry = p.geometry;
+    params.paddingHigh = {1, 1};
+    params.outputType = poplar::HALF;
+    const Sizes lhs(p.lhs.begin(), p.lhs.end()), rhs(p.rhs.begin(), p.rhs.end());
+    const std::vector<std::int64_t> layout = {0, 2, 3, 1}, kernel = {2, 3, 1, 0};
+    const Tensor x = hlo::createConvolutionInput(graph, poplar::HALF, lhs, rhs, params, layout, "x");
+    const Tensor w = hlo::createConvolutionWeights(graph, poplar::HALF, lhs, rhs, params, kernel, "w");
+    poplar::program::Sequence prog;
+    hlo::convolution(graph, x, w, params, layout, prog, "y");
+    const Operation& operation = *prog.node()->children.back()->operation;
+    if (limit > 0) {
+      auto& limits = dynamic_cast<LimitsBuffers&>(*prog.node()->children.back()->operation);
+      CHECK(!limits.CanDoWith(600));
+      CHECK(limits.CanDoWith(limit));
+      CHECK(limits.LimitBuffers(limit));
+    }
+    // A stored program has the split that was found, and needs no search.
+    Writer writer;
+    operation.Write(writer);
+    Reader reader(writer.data());
+    const auto copy = OperationRegistry().at(std::string(operation.kind()))(reader);
+    copy->inputs = operation.inputs;
+    copy->outputs = operation.outputs;
+    CHECK(copy->OperandsFit(1472));
+    PlanRunner runner(graph, 0);
+    runner.RunVertices(prog);
+    CHECK(runner.cycles() > last);
+    last = runner.cycles();
+  }
+}
+
+// What no vertex of the convolution makes alone, as parts of its sums are on several tiles, is spread over
+// the tiles.
+TEST(SummedResultsAreSpreadOverMostTiles) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  const std::vector<std::int64_t> layout = {0, 2, 3, 1};
+  for (const auto& [image, channels] : {std::pair{56, 256}, {28, 512}, {14, 1024}, {7, 2048}}) {
+    ConvolutionProblem p = Layer(image, 64, channels, 1);
+    p.lhs[0] = p.out[0] = 16;
+    Grid split = ChooseConvolutionSplit(p, target, 1472).grid;
+    std::fill(split.parts.begin(), split.parts.end(), 1);
+    split.parts[kChannelDim] = 4;
+    const std::int64_t elements = NumElements(p.out);
+    const auto held =
+        ConvolutionOutputMapping(p, split, layout, target, 1472).ElementsPerTile(elements, 1472);
+    const std::int64_t most = *std::max_element(held.begin(), held.end());
+    CHECK_EQ(std::accumulate(held.begin(), held.end(), std::int64_t{0}), elements);
+    CHECK(static_cast<double>(most) < 1.2 * static_cast<double>(elements) / 1472);
+  }
 }
 
 TEST(ResultMappedLikeTheWeights) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/mapping.h"
@@ -88,6 +89,11 @@ ConvolutionWork WorkOf(const ConvolutionProblem& problem, const std::int64_t* ex
 // does, with twice the memory, and so on, like PopLibs' planner.
 ConvolutionSplit ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
                                         unsigned num_tiles);
+// For a program that does not fit: the cheapest split whose steps need at most `bytes` on a tile for partial
+// sums and what is exchanged, if there is one.
+std::optional<ConvolutionSplit> ConvolutionSplitWithin(const ConvolutionProblem& problem,
+                                                       const TargetModel& target, unsigned num_tiles,
+                                                       double bytes);
 // Whether the vertices of a split use the AMP and can therefore have half partials.
 bool UsesMatrixUnit(const ConvolutionProblem& problem, const ConvolutionSplit& split,
                     const TargetModel& target);

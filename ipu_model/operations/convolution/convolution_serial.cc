@@ -217,17 +217,20 @@ std::vector<SerialSplit> PlannedSerialSplits(const TargetModel& target, const Co
   return found;
 }
 
-SerialSplit LimitSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, double limit) {
-  const LargestPart largest(p, split.grid);
-  const auto bytes_of = [&](const SerialSplit& serial) {
-    return BytesOfStep(p, largest.part, serial).total();
-  };
-  if (bytes_of(split.serial) <= limit) return split.serial;
+SerialSplit LimitSerialSplit(const ConvolutionProblem& p, const ConvolutionPart& part, double limit) {
   std::vector<int> summed;
   if (p.geometry.feature_groups == 1) summed.push_back(kChannelDim);
   const auto spatial = static_cast<int>(p.spatial());
   for (int d = 0; d < spatial; ++d) summed.push_back(kPositionDims + spatial + d);
-  return LeastMoves(p, largest.part, summed, limit, [&](int dim) { return GroupOf(p, dim); }, bytes_of);
+  return LeastMoves(
+      p, part, summed, limit, [&](int dim) { return GroupOf(p, dim); },
+      [&](const SerialSplit& serial) { return BytesOfStep(p, part, serial).total(); });
+}
+
+SerialSplit LimitSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, double limit) {
+  const LargestPart largest(p, split.grid);
+  if (BytesOfStep(p, largest.part, split.serial).total() <= limit) return split.serial;
+  return LimitSerialSplit(p, largest.part, limit);
 }
 
 bool HasSerialSplit(const ConvolutionProblem& p, const ConvolutionSplit& split, double bytes) {

@@ -48,6 +48,8 @@ std::vector<SerialSplit> PlannedSerialSplits(const TargetModel& target, const Co
 // For a program that does not fit: returns the steps that need at most `bytes` on a tile and move the least
 // data; the planned ones if they suffice, or the steps that need the least if none does.
 SerialSplit LimitSerialSplit(const ConvolutionProblem& problem, const ConvolutionSplit& split, double bytes);
+// The same for a part by itself, of which no steps are planned.
+SerialSplit LimitSerialSplit(const ConvolutionProblem& problem, const ConvolutionPart& part, double bytes);
 // Whether these steps need no more than `bytes`.
 bool HasSerialSplit(const ConvolutionProblem& problem, const ConvolutionSplit& split, double bytes);
 // Whether every part of a split is processed, whatever file the steps are from.

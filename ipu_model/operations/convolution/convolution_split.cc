@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,10 +29,13 @@ constexpr double kTooLarge = 1e15;
 
 class SplitSearch {
  public:
-  SplitSearch(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles)
+  // buffer_bytes: of the steps of a split; the search has no such bound if it is infinite.
+  SplitSearch(const ConvolutionProblem& problem, const TargetModel& target, unsigned num_tiles,
+              double buffer_bytes = std::numeric_limits<double>::infinity())
       : p_(problem),
         target_(target),
         tiles_(num_tiles),
+        buffer_bytes_(buffer_bytes),
         setting_{problem.most_temporary_bytes, problem.SumType(), false} {
     Use(setting_);
     const int spatial = p_.geometry.spatial;
@@ -56,8 +60,26 @@ class SplitSearch {
       Use({std::numeric_limits<double>::infinity(), setting_.sum_type, false});
       FindWithin();
     }
-    // What the search found from each starting point is near the best, and moving parts from one dimension to
-    // another often comes closer.
+    return Finished();
+  }
+
+  // The best split within the bytes for buffers, if there is one.
+  std::optional<ConvolutionSplit> BestWithin() {
+    Search(setting_, setting_);
+    if (found_[0].cost >= kTooLarge) return std::nullopt;
+    return Finished();
+  }
+
+ private:
+  struct Parts {
+    std::int64_t n[kMaxSpaceDims];
+    Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
+    bool operator==(const Parts& other) const { return std::equal(n, n + kMaxSpaceDims, other.n); }
+  };
+
+  // What the search found from each starting point is near the best, and moving parts from one dimension to
+  // another often comes closer.
+  ConvolutionSplit Finished() {
     Found best = found_[0];
     for (const Found& found : found_) {
       if (found.cost == std::numeric_limits<double>::infinity()) continue;
@@ -68,13 +90,6 @@ class SplitSearch {
     }
     return {Make(best.parts), CostAndSteps(best.parts).serial};
   }
-
- private:
-  struct Parts {
-    std::int64_t n[kMaxSpaceDims];
-    Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
-    bool operator==(const Parts& other) const { return std::equal(n, n + kMaxSpaceDims, other.n); }
-  };
 
   // Finds plans in the setting, or with steps in the same memory. Returns whether the best one fits.
   bool FindWithin() {
@@ -314,6 +329,11 @@ class SplitSearch {
   Costed CostAndSteps(const Parts& parts) const {
     std::int64_t extents[kMaxSpaceDims];
     const ConvolutionPart part = PartOf(parts, extents);
+    if (buffer_bytes_ < std::numeric_limits<double>::infinity()) {
+      const SerialSplit serial = LimitSerialSplit(p_, part, buffer_bytes_);
+      const double bytes = BytesOfStep(p_, part, serial).total();
+      return {bytes > buffer_bytes_ ? kTooLarge * bytes : CostOf(parts, part, serial), serial};
+    }
     Costed best{CostOf(parts, part, {}), {}};
     if (!setting_.serial) return best;
     for (const bool matrix_unit : {true, false}) {
@@ -476,6 +496,7 @@ class SplitSearch {
   const ConvolutionProblem& p_;
   const TargetModel& target_;
   const std::int64_t tiles_;
+  const double buffer_bytes_;
   Setting setting_;
   // The search meets the same parts many times.
   std::vector<std::pair<Setting, std::unique_ptr<Costs>>> costs_;
@@ -492,6 +513,13 @@ ConvolutionSplit ChooseConvolutionSplit(const ConvolutionProblem& problem, const
                                         unsigned num_tiles) {
   if (NumElements(problem.out) == 0) return {Grid::Linear(1, 1, 1, num_tiles), {}};
   return SplitSearch(problem, target, num_tiles).Best();
+}
+
+std::optional<ConvolutionSplit> ConvolutionSplitWithin(const ConvolutionProblem& problem,
+                                                       const TargetModel& target, unsigned num_tiles,
+                                                       double bytes) {
+  if (NumElements(problem.out) == 0) return std::nullopt;
+  return SplitSearch(problem, target, num_tiles, bytes).BestWithin();
 }
 
 }  // namespace ipu_model
