@@ -26,14 +26,7 @@ def estimated(step, *arguments):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("batch", "recomputed"),
-    [
-        (14, False),
-        pytest.param(16, False, marks=pytest.mark.xfail(strict=True, reason="needs 738 of 624 KiB on a tile")),
-        (16, True),
-    ],
-)
+@pytest.mark.parametrize(("batch", "recomputed"), [(14, False), (16, False), (16, True)])
 def test_resnet_50(batch, recomputed, monkeypatch) -> None:
     """In float16 as it is, and with each block's activations recomputed, a usual measure for this model on an IPU."""
     if recomputed:
