@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import AbstractMesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, needs, order_of_all, order_of_stage
@@ -264,3 +266,49 @@ def test_options_of_the_compiler_are_those_of_all_stages():
     wrong = stages(compiler_options={"ipu_partials": "half"})
     with pytest.raises(Exception, match="ipu_partials_type"):
         wrong.value_and_grad([w, w], x)
+
+
+def test_equal_stages_in_one_program_take_the_time_of_their_trips():
+    """Fill, main part and flush, each trip a stage and a copy to the next IPU, as PopART counts a pipeline cycle."""
+    count, batches, rows, width = 4, 16, 64, 1024
+    mesh = AbstractMesh((count,), ("stage",))
+
+    def stage(weights, x):
+        for w in weights:
+            x = jnp.tanh(x @ w)
+        return x
+
+    def send(x):
+        return jax.lax.ppermute(x, "stage", [(i, (i + 1) % count) for i in range(count)])
+
+    def pipelined(weights, xs):
+        number, last = jax.lax.axis_index("stage"), count - 1
+
+        def trip(carry, t):
+            x, outputs = carry
+            y = stage(weights[0], jnp.where(number == 0, xs[jnp.minimum(t, batches - 1)], x))
+            outputs = jnp.where(t >= last, outputs.at[jnp.maximum(t - last, 0)].set(y), outputs)
+            return (send(y), outputs), None
+
+        start = jax.lax.pcast((jnp.zeros_like(xs[0]), jnp.zeros_like(xs)), "stage", to="varying")
+        return jax.lax.scan(trip, start, jnp.arange(batches + last))[0][1][None]
+
+    def estimate(function, specs, *shapes):
+        arguments = [
+            jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+            for shape, spec in zip(shapes, specs, strict=True)
+        ]
+        mapped = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=P("stage"))
+        return jax_ipu.estimate(mapped, *arguments, target="ipu2")
+
+    whole = estimate(pipelined, (P("stage"), P()), (count, 8, width, width), (batches, rows, width))
+    copy = estimate(send, (P("stage"),), (count * rows, width))
+    alone = jax_ipu.estimate(
+        stage,
+        jax.ShapeDtypeStruct((8, width, width), jnp.float32),
+        jax.ShapeDtypeStruct((rows, width), jnp.float32),
+        target="ipu2",
+    )
+    assert whole.fits
+    assert whole.link_bytes == (batches + count - 1) * rows * width * 4
+    assert whole.cycles < 1.05 * (batches + count - 1) * (alone.cycles + copy.cycles)
