@@ -372,16 +372,17 @@ TEST(PointwiseVerticesComputeTheConvolution) {
   CHECK(partial_sums > 0);
 }
 
-// A layer of ResNet-50 whose parts are too large for steps of 40 KiB. With another split they are not, which
-// costs cycles, the more the less memory there is.
+// A layer of ResNet-50 in less memory than the parts of its split can do with in any steps. With another
+// split they can, which costs cycles, the more the less memory there is.
 TEST(PartsTooLargeForStepsAreSplitAgain) {
   const TargetModel& target = FindTargetModel("ipu2");
   ConvolutionProblem p = Layer(7, 512, 512, 1);
   p.lhs[0] = p.out[0] = 16;
   p.in_type = p.rhs_type = p.out_type = DType::kF16;
   const ConvolutionSplit planned = ChooseConvolutionSplit(p, target, 1472);
-  CHECK(!HasSerialSplit(p, planned, 40 * 1024));
-  for (const double bytes : {40.0 * 1024, 20.0 * 1024}) {
+  std::int64_t limit = 64 * 1024;
+  while (HasSerialSplit(p, planned, static_cast<double>(limit))) limit /= 2;
+  for (const double bytes : {1.0 * static_cast<double>(limit), 0.75 * static_cast<double>(limit)}) {
     const std::optional<ConvolutionSplit> within = ConvolutionSplitWithin(p, target, 1472, bytes);
     CHECK(within.has_value());
     std::vector<std::int64_t> extents;
@@ -395,7 +396,7 @@ TEST(PartsTooLargeForStepsAreSplitAgain) {
   CHECK(!ConvolutionSplitWithin(p, target, 1472, 256).has_value());
 
   std::uint64_t last = 0;
-  for (const std::int64_t limit : {0, 40 * 1024, 20 * 1024}) {
+  for (const std::int64_t bytes : {std::int64_t{0}, limit, limit * 3 / 4}) {
     Graph graph(Target::createIPUTarget(1, 1472, "ipu2"));
     hlo::ConvolutionParameters params;
     params.geometry = p.geometry;
@@ -408,11 +409,11 @@ TEST(PartsTooLargeForStepsAreSplitAgain) {
     poplar::program::Sequence prog;
     hlo::convolution(graph, x, w, params, layout, prog, "y");
     const Operation& operation = *prog.node()->children.back()->operation;
-    if (limit > 0) {
+    if (bytes > 0) {
       auto& limits = dynamic_cast<LimitsBuffers&>(*prog.node()->children.back()->operation);
       CHECK(!limits.CanDoWith(600));
-      CHECK(limits.CanDoWith(limit));
-      CHECK(limits.LimitBuffers(limit));
+      CHECK(limits.CanDoWith(bytes));
+      CHECK(limits.LimitBuffers(bytes));
     }
     // A stored program has the split that was found, and needs no search.
     Writer writer;
