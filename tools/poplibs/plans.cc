@@ -1,6 +1,7 @@
 // What PopLibs' planner expects of convolutions: reads lines "TYPE BATCH HEIGHT WIDTH IN KERNEL_H KERNEL_W
-// OUT STRIDE PROPORTION PASS", of which the last two are availableMemoryProportion and the pass (NONE_MATMUL is
-// that of products), and prints each with the cycles and the temporary bytes of its plan, or why there are none.
+// OUT STRIDE PROPORTION PASS", of which the last two are availableMemoryProportion and the pass (NONE_MATMUL
+// is that of products), and prints each with the cycles and the temporary bytes of its plan, or why there are
+// none.
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -44,8 +45,7 @@ poplin::PlanCosts CostsOf(const std::string& line) {
   const auto step = static_cast<unsigned>(stride);
   params.outputTransform.stride = {step, step};
   return poplin::reportPlanEstimatedCosts(
-      graph, params,
-      {{"partialsType", "float"}, {"availableMemoryProportion", proportion}, {"pass", pass}});
+      graph, params, {{"partialsType", "float"}, {"availableMemoryProportion", proportion}, {"pass", pass}});
 }
 
 }  // namespace
