@@ -122,13 +122,13 @@ class Rewriter:
         combine = Op(name, args, [((), dtype)], None, (), self.location)
         return Block(args, [combine, Op("return", combine.results, [], None, (), self.location)])
 
-    def sort(self, operands: Sequence[Value], is_stable: bool = True) -> list[Value]:
-        """Arrays of one shape, sorted along their last dimension by the first one's signed integers, ascending."""
+    def sort(self, operands: Sequence[Value], dimension: int, is_stable: bool = True) -> list[Value]:
+        """Arrays of one shape, sorted along a dimension by the first one's signed integers, ascending."""
         args = [Value((), value.dtype, None, i) for i, value in enumerate(v for v in operands for _ in range(2))]
         less = {"comparison_direction": "LT", "compare_type": "SIGNED"}
         compare = Op("compare", args[:2], [((), "pred")], less, (), self.location)
         comparator = Block(args, [compare, Op("return", compare.results, [], None, (), self.location)])
-        attrs = {"dimension": len(operands[0].shape) - 1, "is_stable": is_stable}
+        attrs = {"dimension": dimension, "is_stable": is_stable}
         types = [(value.shape, value.dtype) for value in operands]
         self.ops.append(Op("sort", operands, types, attrs, (comparator,), self.location))
         return self.ops[-1].results

@@ -1,14 +1,15 @@
 """Lookups of what was sorted, at the positions that the sort gives, are the sorted elements: `x[jnp.argsort(x)]`.
 
 `jnp.unique` is written so. A sort moves its operands anyhow; the lookup would cost as much as half a sort. And many
-elements that are set at these positions (`x.at[order].set(u)`, the inverse of `order`) are sorted by them.
+elements that are set at these positions (`x.at[order].set(u)`, the inverse of `order`) are sorted by them, as are those of the
+gradient of a sort.
 """
 
 from __future__ import annotations
 
 import math
 
-from jax_ipu.compiler.expression import replaces_state
+from jax_ipu.compiler.expression import replaces_state, single_op
 from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes import dce
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
@@ -19,6 +20,8 @@ _SORT = "ipu.sort_with_positions"
 _LARGE_TABLE = 1 / 10
 # From so many elements on, a sort by the positions takes much less time than setting the elements.
 _MANY = 1 << 21
+# Elements of several rows are set row by row, most rows by one tile each: so are those of rows of this length.
+_LONG = 1 << 10
 
 
 def run(module: Module) -> None:
@@ -60,18 +63,32 @@ def _gather(op: Op, rewriter: Rewriter, most: float) -> Value | None:
 
 
 def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
-    """Elements of one dimension that are all set, each once."""
-    if len(op.results) != 1 or not replaces_state(op.regions[0]) or len(op.result.shape) != 1:
+    """Elements of each row that are all set, or added to, each once."""
+    if len(op.results) != 1:
+        return None
+    adds = single_op(op.regions[0]) == "add" and op.result.dtype != "pred"
+    if not adds and not replaces_state(op.regions[0]):
         return None
     table, indices, updates = op.operands
-    _, positions = _sort_of(indices)
-    numbers = op.attrs["scatter_dimension_numbers"]
-    alone = numbers["inserted_window_dims"] == (0,) and numbers["index_vector_dim"] == 1
-    if not alone or positions is None or not positions.shape == updates.shape == table.shape:
+    sort, positions = _sort_of(indices)
+    if sort is None or positions is None or not positions.shape == updates.shape == table.shape:
         return None
-    if num_elements(table.shape) < _MANY:
+    dim, shape, numbers = sort.attrs["dimension"], positions.shape, op.attrs["scatter_dimension_numbers"]
+    others = tuple(d for d in range(len(shape)) if d != dim)
+    along = {
+        "update_window_dims": (),
+        "inserted_window_dims": (dim,),
+        "input_batching_dims": others,
+        "scatter_indices_batching_dims": others,
+        "scattered_dims_to_operand_dims": (dim,),
+        "index_vector_dim": len(shape),
+    }
+    if any(numbers[key] != value for key, value in along.items()):
         return None
-    return rewriter.sort((positions, updates))[1]
+    if num_elements(shape) < _MANY and (shape[dim] < _LONG or num_elements(shape) == shape[dim]):
+        return None
+    moved = rewriter.sort((positions, updates), dim)[1]
+    return rewriter.elementwise("add", table, moved) if adds else moved
 
 
 def _sort_of(indices: Value) -> tuple[Op | None, Value | None]:

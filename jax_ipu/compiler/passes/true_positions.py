@@ -34,7 +34,8 @@ def _positions(op: Op, rewriter: Rewriter) -> Value | None:
     (*rows, count), size, dtype = mask.shape, table.shape[-1], counts.dtype
     none = rewriter.full(mask.shape, dtype, count)
     place = rewriter.emit("iota", (), mask.shape, dtype, {"iota_dimension": len(rows)})
-    (places,) = rewriter.sort((rewriter.elementwise("select", mask, place, none, dtype=dtype),), is_stable=False)
+    found = rewriter.elementwise("select", mask, place, none, dtype=dtype)
+    (places,) = rewriter.sort((found,), len(found.shape) - 1, is_stable=False)
     if size <= count:
         places = rewriter.slice(places, (0,) * len(table.shape), table.shape)
     else:
