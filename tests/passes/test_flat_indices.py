@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import jax_ipu
 from support.modes import array, check, each_mode
 from support.stages import optimized_ops
 
@@ -46,6 +47,20 @@ def _each_once(x, i, j, v):
     return lax.scatter_add(x, once, v, numbers, mode=lax.GatherScatterMode.FILL_OR_DROP, unique_indices=True)
 
 
+def _each_row(x, i, v):
+    """Sums, what is set and the largest at indices of each row, of which some are outside."""
+    updates = (
+        lambda x, i, v: x.at[i].add(v),
+        lambda x, i, v: x.at[i].set(v),
+        lambda x, i, v: x.at[i].max(v, mode="clip"),
+    )
+    return [jax.vmap(update)(x, i, v) for update in updates]
+
+
+OF_ROWS = RANDOM.integers(-3000, 3000, (3, 1100)).astype(np.int32)
+LONG = array(3, 2000)
+
+
 # Each with the number of index components that its gathers and scatters have, in their order.
 PROGRAMS = {
     "lookups": (lambda x, i, j: x[i, j], (X, ROW, COLUMN), [1]),
@@ -72,6 +87,14 @@ PROGRAMS = {
     "one value": (lambda x, i, j: x.at[i, j].set(2.0), (X, ROW, COLUMN), [1]),
     "each once": (_each_once, (X, ROW, COLUMN, V), [1]),
     "state in a loop": (_loop, (X, ROW, COLUMN), [1, 1]),
+    "updates of each row": (_each_row, (LONG, OF_ROWS, array(3, N)), [1, 1, 1]),
+    "updates of each row at bytes": (
+        _each_row,
+        (LONG[:2, :90], *(v[None].repeat(2, 0) for v in (BYTES[0], V))),
+        [1] * 3,
+    ),
+    "rows of rows": (jax.vmap(_each_row, (0, None, None)), (array(2, 3, 2000), OF_ROWS, array(3, N)), [1, 1, 1]),
+    "rows set at a matrix": (lambda x, i, v: x.at[i].set(v), (ROWS[:50], ROW.reshape(50, 22), array(50, 22, 4)), [1]),
     "few": (lambda x, i, j: x[i[:1000], j[:1000]], (X, ROW, COLUMN), [2]),
     "not neighbours": (lambda x, i, j: x[i, :, j], (CUBE, ROW, COLUMN), [2]),
     "of each row": (lambda x, j: jnp.take_along_axis(x, j, 1), (X, COLUMN[: 7 * 157].reshape(7, 157)), [1]),
@@ -120,3 +143,22 @@ def test_who_wraps(name):
     ops = optimized_ops(function, *arguments)
     (op,) = (op for op in ops if op.name in ("gather", "scatter"))
     assert ("index_wraps" in op.attrs) == inside
+
+
+@pytest.mark.parametrize("shape", [(7, 150_000), (100, 10_000), (1050, 1000)])
+@pytest.mark.parametrize("name", ["add", "set"])
+def test_cycles_of_many_updates_do_not_depend_on_the_shape_of_the_indices(name, shape):
+    def update(x, i, v):
+        return getattr(x.at[i], name)(v)
+
+    def estimate(function, *shapes):
+        types = (jnp.float32, jnp.int32, jnp.float32)
+        return jax_ipu.estimate(function, *map(jax.ShapeDtypeStruct, shapes, types))
+
+    size = shape[0] * shape[1]
+    flat = estimate(update, (size,), (size,), (size,))
+    cut = estimate(update, (size,), shape, shape)
+    assert cut.fits and cut.cycles < 1.1 * flat.cycles
+    if shape[1] >= 10_000:
+        of_rows = estimate(jax.vmap(update), shape, shape, shape)
+        assert of_rows.fits and of_rows.cycles < 1.3 * flat.cycles

@@ -24,6 +24,9 @@ _FEWEST_WINDOWS = 1024
 _LARGE_TABLE, _INDICES_OF_ELEMENT = 2**16, 8
 # The tiles of any table see so many updates.
 _MANY_UPDATES = 8192
+# Updates of several rows: a tile takes thirty times as long for one as all of them together do. Few rows, and the fewest
+# updates of a row where they are few and where they are not.
+_FEW_ROWS, _FEWEST_OF_ROW, _FEWEST_OF_ROWS = 16, 1024, 8192
 _LARGEST = 2**31 - 1  # the flat index is s32
 _WHOLE_BYTES = INTEGER - {"s2", "u2", "s4", "u4"}
 # What takes an array as it lies; other ops demand a mapping of its dimensions.
@@ -97,13 +100,15 @@ def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
     elements, windows = num_elements(op.operands[0].shape), num_elements(op.operands[count].shape)
     if elements >= _LARGE_TABLE or windows >= _MANY_UPDATES:
         _wrap_before(op, count, numbers["index_vector_dim"], rewriter)
+    if (rows := _scatter_of_rows(op, rewriter)) is not None:
+        return rows
     inputs, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     inserted, indexed = numbers["inserted_window_dims"], numbers["scattered_dims_to_operand_dims"]
     flats = [_flat(value, indexed, inserted, numbers["input_batching_dims"]) for value in inputs]
     flat = flats[0]
     columns = _columns(op, indices, numbers["index_vector_dim"], rewriter) if None not in flats else None
     if flat is None or columns is None:
-        return None
+        return _scatter_of_one_list(op, rewriter)
     is_inside = None
     for d, column in zip(indexed, columns, strict=True):
         for test in _tests(column, flat.shape[d], rewriter):
@@ -126,6 +131,80 @@ def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
     scatter = Op("scatter", operands, types, attrs, [op.regions.pop()], op.location)
     rewriter.ops.append(scatter)
     return [rewriter.reshape(result, flat.shape) for result in scatter.results]
+
+
+def _scatter_of_one_list(op: Op, rewriter: Rewriter) -> list[Value] | None:
+    """Many updates at an array of indices are those at a list of them, which the tiles divide evenly."""
+    count = len(op.results)
+    numbers: dict[str, Any] = op.attrs["scatter_dimension_numbers"]
+    indices, updates = op.operands[count], op.operands[count + 1 :]
+    axis, dims = numbers["index_vector_dim"], tuple(numbers["update_window_dims"])
+    windows, component = indices.shape[:axis], indices.shape[axis:]
+    first = len(windows)
+    if first < 2 or len(component) > 1 or numbers["input_batching_dims"]:
+        return None
+    if num_elements(windows) < _FEWEST_WINDOWS or dims != tuple(range(first, first + len(dims))):
+        return None
+    lists = [rewriter.reshape(value, (num_elements(windows), *value.shape[first:])) for value in (indices, *updates)]
+    attrs = op.attrs | {
+        "scatter_dimension_numbers": numbers
+        | {"update_window_dims": tuple(range(1, 1 + len(dims))), "index_vector_dim": 1}
+    }
+    types = [(r.shape, r.dtype) for r in op.results]
+    scatter = Op("scatter", [*op.operands[:count], *lists], types, attrs, [op.regions.pop()], op.location)
+    rewriter.ops.append(scatter)
+    return list(scatter.results)
+
+
+def _scatter_of_rows(op: Op, rewriter: Rewriter) -> list[Value] | None:
+    """Few rows or long ones, of which each has updates of its elements (`jax.vmap` of `x.at[i].add(u)`).
+
+    A tile alone would update a row.
+    """
+    count = len(op.results)
+    numbers: dict[str, Any] = op.attrs["scatter_dimension_numbers"]
+    shape, indices = op.result.shape if count == 1 else (), op.operands[count]
+    batch = len(shape) - 1
+    along = {
+        "update_window_dims": (),
+        "inserted_window_dims": (batch,),
+        "input_batching_dims": tuple(range(batch)),
+        "scatter_indices_batching_dims": tuple(range(batch)),
+        "scattered_dims_to_operand_dims": (batch,),
+        "index_vector_dim": len(indices.shape) - 1,
+    }
+    if batch < 1 or any(numbers[key] != value for key, value in along.items()) or indices.dtype not in _WHOLE_BYTES:
+        return None
+    windows = indices.shape[:-1]
+    rows, each = num_elements(shape[:batch]), num_elements(windows[batch:])
+    if rows < 2 or each < (_FEWEST_OF_ROW if rows <= _FEW_ROWS else _FEWEST_OF_ROWS) or num_elements(shape) > _LARGEST:
+        return None
+    wraps = op.attrs.get("index_wraps") or (0,)
+    column = _wrapped(_without_axis(indices, windows, rewriter), wraps[0], rewriter)
+    tests = _tests(column, shape[batch], rewriter)
+    flat = rewriter.convert(column, "s32")
+    stride = shape[batch]
+    for d in reversed(range(batch)):
+        row = rewriter.emit("iota", (), windows, "s32", {"iota_dimension": d})
+        base = rewriter.elementwise("multiply", row, rewriter.full(windows, "s32", stride))
+        flat = rewriter.elementwise("add", flat, base)
+        stride *= shape[d]
+    for test in tests:
+        flat = rewriter.elementwise("select", test, flat, rewriter.full(windows, "s32", -1), dtype="s32")
+    alone = {
+        "inserted_window_dims": (0,),
+        "input_batching_dims": (),
+        "scatter_indices_batching_dims": (),
+        "scattered_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1,
+    }
+    attrs = {k: v for k, v in op.attrs.items() if k not in ("index_wraps", "indices_are_sorted")}
+    attrs["scatter_dimension_numbers"] = numbers | alone
+    table = rewriter.reshape(op.operands[0], (num_elements(shape),))
+    operands = [table, *(rewriter.reshape(value, (num_elements(windows),)) for value in (flat, op.operands[2]))]
+    scatter = Op("scatter", operands, [(table.shape, table.dtype)], attrs, [op.regions.pop()], op.location)
+    rewriter.ops.append(scatter)
+    return [rewriter.reshape(scatter.result, shape)]
 
 
 def _flat(operand: Value, indexed: Shape, single: Shape, batching: Shape) -> _Flat | None:

@@ -76,9 +76,10 @@ def _split_cycles(lines: int, length: int, num_tiles: int) -> float:
         parts = ((lines, _convolution_length(length)),) * 2
     else:
         return math.inf
-    return sum(
-        (_split_cycles if _pays(*part, num_tiles) else _cycles)(*part, num_tiles) for part in parts
-    ) + _CYCLES_OF_SPLIT
+    return (
+        sum((_split_cycles if _pays(*part, num_tiles) else _cycles)(*part, num_tiles) for part in parts)
+        + _CYCLES_OF_SPLIT
+    )
 
 
 def _pays(lines: int, length: int, num_tiles: int, real: bool = False) -> bool:
