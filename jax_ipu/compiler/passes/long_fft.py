@@ -85,7 +85,7 @@ def _split_cycles(lines: int, length: int, num_tiles: int) -> float:
 def _pays(lines: int, length: int, num_tiles: int, real: bool = False) -> bool:
     """Whether more tiles take much less time for `lines` lines in two steps than have them in one.
 
-    `real`: a line of real numbers takes half of the time in one step, if no large prime factor makes a convolution of it.
+    `real`: a line of real numbers takes half of the time in one step, where no prime factor makes a convolution of it.
     """
     if num_tiles == 0:
         return False

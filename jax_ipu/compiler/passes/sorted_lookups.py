@@ -1,8 +1,8 @@
 """Lookups of what was sorted, at the positions that the sort gives, are the sorted elements: `x[jnp.argsort(x)]`.
 
 `jnp.unique` is written so. A sort moves its operands anyhow; the lookup would cost as much as half a sort. And many
-elements that are set at these positions (`x.at[order].set(u)`, the inverse of `order`) are sorted by them, as are those of the
-gradient of a sort.
+elements that are set at these positions (`x.at[order].set(u)`, the inverse of `order`) are sorted by them, as are
+those of the gradient of a sort.
 """
 
 from __future__ import annotations
