@@ -15,13 +15,47 @@ from jax_ipu.compiler.user_shapes import with_user_shapes
 
 
 @dataclass(frozen=True)
+class Savings:
+    """What a program that does not fit as it is was compiled with instead, and the cycles of both.
+
+    Attributes:
+        measures: what saves memory, in words.
+        cycles: of the program that fits.
+        cycles_before: of a plan that does not fit; None where there is none, as the variables alone do not fit.
+        before: what that is a plan of: the program "as it is", or "with larger buffers".
+    """
+
+    measures: tuple[str, ...]
+    cycles: int
+    cycles_before: int | None
+    before: str = "as it is"
+
+    def __str__(self) -> str:
+        measures = ", ".join(self.measures)
+        if self.cycles_before is None:
+            return f"{measures}; {self.cycles:,} cycles, unknown as it is, since its variables alone do not fit"
+        change = (self.cycles - self.cycles_before) / max(self.cycles_before, 1)
+        return f"{measures}; {self.cycles:,} cycles, {self.cycles_before:,} {self.before} ({change:+.1%})".replace(
+            "%", " %"
+        )
+
+
+@dataclass(frozen=True)
 class BuiltProgram:
-    """A program that fits: what it was made of, and the compiled graph."""
+    """A program that fits: what it was made of, and the compiled graph.
+
+    Attributes:
+        unlimited_cycles: of the plan in which the buffers of operations are as large as they would be without a limit,
+            where they do not fit so.
+        savings: what was done so that it fits; None where it fits as it is.
+    """
 
     module: Module
     signature: Signature
     lowered: LoweredProgram
     compiled: _ipu.CompiledGraph
+    unlimited_cycles: int | None = None
+    savings: Savings | None = None
 
 
 @staged("build")
@@ -43,13 +77,30 @@ def build(
         CompileError: the compilation was cancelled (CANCELLED).
     """
     try:
-        compiled = _compiled(mapped, lowered, plans, progress)
+        return _within_limits(mapped, lowered, plans, progress)
     except _ipu.OutOfMemory:
         if not lowered.swaps:
             raise
-        lowered = lowered.without_swaps()
+        return _within_limits(mapped, lowered.without_swaps(), plans, progress)
+
+
+def _within_limits(
+    mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.TilePlanCache, progress: Progress
+) -> BuiltProgram:
+    """First with buffers as operations plan them, and where these do not fit with smaller ones."""
+    limits, cycles = plans.limits_buffers, None
+    plans.limits_buffers = False
+    try:
         compiled = _compiled(mapped, lowered, plans, progress)
-    return BuiltProgram(mapped.module, mapped.signature, lowered, compiled)
+    except _ipu.OutOfMemory as error:
+        if not limits or error.report.peak.variables_only:
+            raise
+        cycles = error.report.cycles.total
+        plans.limits_buffers = True
+        compiled = _compiled(mapped, lowered, plans, progress)
+    finally:
+        plans.limits_buffers = limits
+    return BuiltProgram(mapped.module, mapped.signature, lowered, compiled, cycles)
 
 
 def _compiled(

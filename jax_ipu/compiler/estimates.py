@@ -49,6 +49,8 @@ class Estimate:
         fits: whether it fits into the memory of the tiles. If not, the numbers are those of the attempt that was
             nearest to fitting.
         reason: None, or why it does not fit, and what helps.
+        savings: None, or what was done so that the program fits, such as repeated blocks as functions or smaller
+            buffers, and the cycles with and without it. Both are those of plans.
         tile_memory_bytes: bytes of memory that each tile has.
         cycles: of one call, without the host link; of a conditional, those of the most expensive branch. The same as
             ``jax_ipu.counters(...).cycles`` counts for a run, if `unknown_trip_counts` is 0.
@@ -119,6 +121,7 @@ class Estimate:
     utilisation: float | None = None
     fullest_tile_bytes: int | None = None
     total_bytes: int | None = None
+    savings: str | None = None
     cycles_error: float | None = None
     cycles_error_known: float | None = None
     memory_error: float | None = None
@@ -188,6 +191,8 @@ class Estimate:
             ('fits', 'yes')
         """
         rows = [("fits", "yes" if self.fits else "no")]
+        if self.savings is not None:
+            rows.append(("made to fit", self.savings))
         if self.cycles is not None and self.seconds is not None:
             parts = [("compute", self.compute_cycles), ("exchange", (self.exchange_cycles or 0) - link_cycles)]
             parts += [("IPU-Links", link_cycles)] if link_cycles else []
@@ -380,6 +385,7 @@ def _of_report(
         fullest_tile_bytes=report.max_tile_bytes,
         tile_memory_bytes=ipu.bytes_per_tile,
         total_bytes=report.total_bytes,
+        savings=None if built is None or built.savings is None else str(built.savings),
         cycles_error=of_cycles.error if planned else None,
         cycles_error_known=of_cycles.known if planned else None,
         memory_error=of_memory.error if planned else None,

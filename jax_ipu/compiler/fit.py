@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity, pipeline
-from jax_ipu.compiler.build import BuiltProgram, build
+from jax_ipu.compiler.build import BuiltProgram, Savings, build
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.lowering import sort
 from jax_ipu.compiler.lowering.program import lower
@@ -91,16 +91,19 @@ def compile_to_fit(
     plans.limits_buffers = settings.fit == "on"
     compiler = _Compiler(target, progress, plans)
     mapped, more_frugal = map_program(program, settings, target, change), _more_frugal(settings)
+    original = settings
     built = compiler.kept(mapped, settings)
-    if built is not None:
+    if built is not None and built.unlimited_cycles is None:
         return built
+    if built is not None:
+        return _with_savings(built, original, settings, [], progress)
     failures: list[NoFit] = []
     start: tuple[Options, MappedProgram, Need, bool] | None = None  # of the next attempt
     while True:
         try:
             streamed = compiler.streamed(mapped, settings)
             built = compiler.kept(mapped, settings) if failures else None
-            return built or streamed
+            return _with_savings(built or streamed, original, settings, failures, progress)
         except capacity.TooLarge as error:
             lasting = frozenset(mapped.signature.results[j] for j in mapped.signature.aliased_inputs)
             need = Need.of_values(error.values, lasting, target)
@@ -119,6 +122,32 @@ def compile_to_fit(
             raise min(failures, key=lambda failure: failure.need.total)
         what, settings, mapped = following
         progress.attempt(len(failures) + 1, what)
+
+
+def _with_savings(
+    built: BuiltProgram, original: Options, settings: Options, failures: list[NoFit], progress: Progress
+) -> BuiltProgram:
+    """The program with what was done so that it fits."""
+    measures = []
+    if settings.outline != original.outline:
+        measures.append("repeated blocks as functions, cheap values computed again, large values in parts")
+    if settings.mapping != original.mapping:
+        measures.append("sliced tensors on other tiles")
+    if settings.available_memory_proportion != original.available_memory_proportion:
+        measures.append("less memory for products")
+    if built.unlimited_cycles is not None:
+        measures.append("smaller buffers in more steps")
+    if not measures:
+        return built
+    first = failures[0] if failures else None
+    before: int | None
+    if first is not None and first.need.planned and isinstance(first.error, _ipu.OutOfMemory):
+        before, of = first.error.report.cycles.total, "as it is"
+    else:
+        before, of = built.unlimited_cycles, "with larger buffers" if failures else "as it is"
+    savings = Savings(tuple(measures), built.compiled.report().cycles.total, before, of)
+    progress.made_to_fit(str(savings))
+    return replace(built, savings=savings)
 
 
 @dataclass(frozen=True)

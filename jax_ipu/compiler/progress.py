@@ -169,6 +169,10 @@ class Progress:
         """Attempt `number` begins; `what` says how it compiles."""
         self._attempt = f" (attempt {number}: {what})"
 
+    def made_to_fit(self, savings: str) -> None:
+        """The program fits with what `savings` says: a line of the log."""
+        _ipu.log_stage(f"{self._name}: made to fit with {savings}")
+
     def stage(self, stage: str) -> None:
         """A stage begins."""
         self._stage = stage

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import jax_ipu
+from jax_ipu.compiler.build import Savings
 
 OFF = {"ipu_fit": "off", "ipu_advice_seconds": 0}
 # A small device, so that programs that do not fit compile at once.
@@ -46,3 +47,40 @@ def test_a_program_that_fits_is_the_same():
 def test_other_values_are_refused():
     with pytest.raises(Exception, match="ipu_fit='never' is not valid; use one of on, off"):
         jax_ipu.estimate(jnp.sin, spec(8), compiler_options={"ipu_fit": "never"})
+
+
+def test_an_estimate_says_what_made_it_fit_and_what_that_costs():
+    function, arguments = PROGRAMS["buffers"]
+    estimate = jax_ipu.estimate(function, *arguments, target=TARGET)
+    off = jax_ipu.estimate(function, *arguments, target=TARGET, compiler_options=OFF)
+    assert off.savings is None and estimate.cycles > off.cycles
+    change = (estimate.cycles - off.cycles) / off.cycles
+    assert estimate.savings == (
+        f"smaller buffers in more steps; {estimate.cycles:,} cycles, {off.cycles:,} as it is ({change:+.1%})".replace(
+            "%", " %"
+        )
+    )
+    assert ("made to fit", estimate.savings) in estimate.summary()
+    assert jax_ipu.Estimate.from_dict(estimate.as_dict()).savings == estimate.savings
+
+
+def test_repeated_blocks_say_what_they_cost():
+    def layers(x, weights):
+        for w in weights:
+            for i in range(4):
+                x = jnp.tanh(x @ w) @ w.T + i
+        return x
+
+    arguments = spec(16, 32), [spec(32, 32)] * 220
+    estimate = jax_ipu.estimate(layers, *arguments, target=TARGET)
+    never = jax_ipu.estimate(layers, *arguments, target=TARGET, compiler_options={**OFF, "ipu_outline": "never"})
+    assert estimate.fits and not never.fits
+    assert estimate.savings.startswith("repeated blocks as functions")
+    assert f"; {estimate.cycles:,} cycles, {never.cycles:,} as it is (+" in estimate.savings
+
+
+def test_without_a_plan_of_the_program_as_it_is_only_the_measures_are_known():
+    savings = Savings(("repeated blocks as functions",), 1000, None)
+    assert str(savings) == (
+        "repeated blocks as functions; 1,000 cycles, unknown as it is, since its variables alone do not fit"
+    )
