@@ -1,7 +1,6 @@
 // Mappings of a convolution's operands and result that fit its split.
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -40,15 +39,22 @@ Grid Placement(const Grid& split, const Shape& shape, const std::vector<int>& sp
   return placement;
 }
 
-// Returns one box per tile, in whole vectors: the boxes whose largest has the fewest elements. Of equal ones,
-// the outer dimensions in memory order are split further.
+// Returns one box per tile, in whole vectors: dimensions are split from major to minor in memory order, so
+// that what a step computes of the last one lies on all tiles. If that leaves many tiles without elements,
+// the boxes are those whose largest has the fewest elements.
 Grid SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width, unsigned num_tiles) {
   Shape memory;
   for (std::int64_t d : layout) memory.push_back(shape[static_cast<std::size_t>(d)]);
   Grid placement = Grid::Of(memory, Shape(memory.size(), 1), num_tiles);
   if (!memory.empty()) placement.grain.back() = vector_width;
+  std::int64_t left = num_tiles;
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    placement.parts[d] = std::min(left, CeilDivide(memory[d], placement.grain[d]));
+    left /= placement.parts[d];
+  }
+  // A quarter more on a tile is less than what uneven steps take.
+  std::int64_t best = LargestPart(placement) * 4 / 5;
   Shape parts(memory.size(), 1);
-  std::int64_t best = std::numeric_limits<std::int64_t>::max();
   const auto search = [&](const auto& self, std::size_t d, std::int64_t tiles,
                           std::int64_t elements) -> void {
     if (d == memory.size()) {
