@@ -64,8 +64,8 @@ Tensor CreateGatherInput(Graph& graph, const std::string& dtype, const Sizes& sh
                          const Sizes& indices_shape, const Dims& offset_dims,
                          const Dims& collapsed_slice_dims, const Dims& operand_batching_dims,
                          const Dims& indices_batching_dims, const Dims& start_index_map,
-                         std::int64_t index_vector_dim, const Sizes& slice_sizes, bool has_passes,
-                         const std::string& name) {
+                         std::int64_t index_vector_dim, const Sizes& slice_sizes, const std::string& name,
+                         bool has_passes) {
   const WindowDims dims{offset_dims,
                         collapsed_slice_dims,
                         operand_batching_dims,
@@ -115,8 +115,8 @@ void BindIndex(nb::module_& module) {
   module.def("create_gather_input", CreateGatherInput, nb::arg("graph"), nb::arg("dtype"), nb::arg("shape"),
              nb::arg("indices_shape"), nb::arg("offset_dims"), nb::arg("collapsed_slice_dims"),
              nb::arg("operand_batching_dims"), nb::arg("indices_batching_dims"), nb::arg("start_index_map"),
-             nb::arg("index_vector_dim"), nb::arg("slice_sizes"), nb::arg("has_passes") = true,
-             nb::arg("name") = "");
+             nb::arg("index_vector_dim"), nb::arg("slice_sizes"), nb::arg("name") = "",
+             nb::arg("has_passes") = true);
   module.def("scatter", Scatter, nb::arg("graph"), nb::arg("operands"), nb::arg("indices"),
              nb::arg("updates"), nb::arg("update_window_dims"), nb::arg("inserted_window_dims"),
              nb::arg("operand_batching_dims"), nb::arg("indices_batching_dims"),

@@ -329,8 +329,9 @@ double ReportedCycles(poplar::Type type, const Sizes& lhs, const Sizes& rhs, con
   const Tensor w = hlo::createConvolutionWeights(graph, type, lhs, rhs, params, weights_layout, "w", options);
   poplar::program::Sequence prog;
   hlo::convolution(graph, x, w, params, layout, prog, "y", options);
+  const poplar::Executable executable = poplar::compileGraph(graph, {prog});
   double cycles = 0;
-  for (const OperationCost& cost : ReportOf(poplar::compileGraph(graph, {prog})).operations)
+  for (const OperationCost& cost : ReportOf(executable).operations)
     cycles += static_cast<double>(cost.cycles.compute + cost.cycles.exchange);
   return cycles;
 }

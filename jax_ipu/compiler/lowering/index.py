@@ -165,7 +165,7 @@ def create_indexed(context: Context, demand: Demand, dtype: str, name: str) -> _
         return None
     has_passes = (op, demand.operand) not in context.mapping.without_passes
     return _ipu.create_gather_input(
-        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, has_passes, name
+        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, name, has_passes
     )
 
 
