@@ -198,7 +198,7 @@ def _scatter_of_rows(op: Op, rewriter: Rewriter) -> list[Value] | None:
         "scattered_dims_to_operand_dims": (0,),
         "index_vector_dim": 1,
     }
-    attrs = {k: v for k, v in op.attrs.items() if k not in ("index_wraps", "indices_are_sorted")}
+    attrs = {k: v for k, v in op.attrs.items() if k != "index_wraps"}
     attrs["scatter_dimension_numbers"] = numbers | alone
     table = rewriter.reshape(op.operands[0], (num_elements(shape),))
     operands = [table, *(rewriter.reshape(value, (num_elements(windows),)) for value in (flat, op.operands[2]))]
