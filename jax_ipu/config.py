@@ -63,6 +63,12 @@ def _num_tiles(text: str) -> int:
     return int(text)
 
 
+def _io_tiles(text: str) -> int:
+    if not text.isdecimal() or int(text) >= most_tiles():
+        raise ValueError(f"a whole number from 0 to {most_tiles() - 1}")
+    return int(text)
+
+
 def _threads(text: str) -> int:
     if text.lower() in ("all", "0"):
         return 0
@@ -175,6 +181,9 @@ class Config:
         True, _boolean, "Whether programs that take each other's arrays share an engine, where they fit together."
     )
     report_dir = _Option("", str, "Folder for a report on every program that the process compiles; empty for none.")
+    io_tiles = _Option(
+        0, _io_tiles, "Tiles for input and output: what loops read from host memory arrives there while others compute."
+    )
     poplibs = _Option("", str, "A folder of tools/build_poplibs: operations come from Graphcore's PopLibs.")
     trace_planes = _Option(
         "custom", _one_of(TRACE_PLANES), "custom: a trace names its devices IPU; tpu: TPU, for more of XProf's tools."
@@ -251,12 +260,17 @@ class Config:
             >>> b"ipu_poplibs" in options.compile_options(b"")
             True
         """
-        if not self.poplibs:
+        own: dict[str, str | float] = {}
+        if self.poplibs:
+            own["ipu_poplibs"] = self.poplibs
+        if self.io_tiles:
+            own["ipu_io_tiles"] = str(self.io_tiles)
+        if not own:
             return options
         from jax_ipu.compiler.options import serialize_options
 
         # Of two entries with one name the last counts.
-        return serialize_options({"ipu_poplibs": self.poplibs}) + options
+        return serialize_options(own) + options
 
     @classmethod
     def variables(cls) -> list[str]:

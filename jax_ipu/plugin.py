@@ -275,7 +275,8 @@ def _enable_compilation_cache() -> None:
     def is_cache_used(backend: Any) -> bool:
         # Without a directory or a cache of the user nothing is stored, but JAX would compute the key of every program.
         stored = jax_config.compilation_cache_dir.value or compilation_cache._cache is not None
-        if backend.platform == PLATFORM and (not stored or config.poplibs):  # PopLibs' folder is not in the key
+        not_in_key = config.poplibs or config.io_tiles
+        if backend.platform == PLATFORM and (not stored or not_in_key):
             return False
         # JAX checks only the platform's name: pass a listed one, and its own rules and counters apply.
         listed = backend.platform != PLATFORM

@@ -8,11 +8,13 @@
 
 #include "core/target_model.h"
 #include "hlo/Expansion.hpp"
+#include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Replicas.hpp"
 #include "kernels/host/half_rounding.h"
 #include "poplar/DeviceManager.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/IPUModel.hpp"
+#include "poputil/TileMapping.hpp"
 
 namespace ipu_model {
 namespace {
@@ -76,6 +78,19 @@ poplar::Device DeviceOf(const std::string& architecture, unsigned tilesPerIPU, b
 poplar::Target TargetOfReplicas(const poplar::Target& replica, unsigned replicas) {
   return poplar::Target::createIPUTarget(replicas * replica.getNumIPUs(), replica.getTilesPerIPU(),
                                          replica.getTargetArchString());
+}
+
+poplar::Graph GraphWithIoTiles(const poplar::Target& target, poplar::replication_factor replicas,
+                               unsigned io_tiles) {
+  poplar::Graph graph(target, replicas);
+  return io_tiles == 0 ? std::move(graph)
+                       : graph.createVirtualGraph(graph.getTarget().getNumTiles() - io_tiles);
+}
+void MapToIoTiles(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned io_tiles) {
+  poplar::Graph all = graph.getTopLevelGraph();
+  const unsigned count = all.getTarget().getNumTiles();
+  poplar::Graph io = all.createVirtualGraph(count - io_tiles, count);
+  poputil::mapTensorLinearly(io, tensor, 1, 1);
 }
 
 poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }

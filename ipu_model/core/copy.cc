@@ -282,7 +282,7 @@ TilePlan Copy::Plan(const DeviceContext& context) const {
   for (unsigned i = 0; i < outputs.size(); ++i) {
     VertexGroup group;
     group.codelet = "poplar::copy";
-    group.vertices = context.mapping(outputs[i].variable).VerticesOver(outputs[i], context.num_tiles());
+    group.vertices = context.mapping(outputs[i].variable).VerticesOver(outputs[i], context.all_tiles());
     group.reads = {{{OperandRef::Kind::kInput, i}, whole, true}};
     group.writes = {{{OperandRef::Kind::kOutput, i}, whole, true}};
     group.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,

@@ -12,6 +12,7 @@ class GraphContext : public DeviceContext {
   explicit GraphContext(const GraphImpl& graph) : graph_(graph) {}
   const TargetModel& target() const override { return graph_.target.model(); }
   unsigned num_tiles() const override { return graph_.target.getNumTiles(); }
+  unsigned all_tiles() const override { return graph_.device.getNumTiles(); }
   const Mapping& mapping(VariableId variable) const override { return graph_.variables.at(variable).mapping; }
 
  private:

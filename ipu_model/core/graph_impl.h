@@ -76,7 +76,7 @@ struct GraphIdentity {
 class GraphImpl {
  public:
   GraphImpl(const poplar::Target& target, unsigned replication_factor)
-      : target(target), replication_factor(replication_factor) {}
+      : target(target), device(target), replication_factor(replication_factor) {}
   ~GraphImpl() { identity_->graph = nullptr; }
   GraphImpl(const GraphImpl&) = delete;
   GraphImpl& operator=(const GraphImpl&) = delete;
@@ -94,6 +94,7 @@ class GraphImpl {
   std::shared_ptr<const GraphIdentity> identity() const { return identity_; }
 
   poplar::Target target;
+  poplar::Target device;  // `target`, and behind its tiles those for input and output: ipu_model/IoTiles.hpp
   unsigned replication_factor;
   std::vector<Variable> variables;
   std::vector<poplar::program::Program> functions;

@@ -9,6 +9,7 @@
 #include "core/stretches.h"
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "ipu_model/IoTiles.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -62,6 +63,38 @@ Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num
   const auto size = static_cast<std::int64_t>(SizeOf(type));
   return Mapping(Grid::Linear(num_elements, (128 + size - 1) / size, target.model().VectorWidth(type),
                               target.getNumTiles(), first_tile % target.getNumTiles()));
+}
+
+poplar::Graph GraphWithIoTiles(const poplar::Target& target, poplar::replication_factor replicas,
+                               unsigned io_tiles) {
+  poplar::Graph graph(target, replicas);
+  if (io_tiles == 0) return graph;
+  GraphImpl& impl = graph.impl();
+  const unsigned all = impl.device.getNumTiles(), ipus = impl.device.getNumIPUs();
+  if (ipus > 1 || io_tiles >= all) {
+    throw poplar::poplar_error(std::to_string(io_tiles) + " tiles for input and output of " +
+                               std::to_string(all) + " on " + std::to_string(ipus) +
+                               " IPUs: a replica is on one IPU, and some of its tiles compute");
+  }
+  impl.target = impl.device.createVirtualTarget(1, all - io_tiles);
+  return graph;
+}
+
+void MapToIoTiles(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned io_tiles) {
+  const GraphImpl& impl = graph.impl();
+  const unsigned first = impl.target.getNumTiles();
+  if (io_tiles == 0 || first + io_tiles != impl.device.getNumTiles())
+    throw poplar::poplar_error("the graph does not have " + std::to_string(io_tiles) +
+                               " tiles for input and output");
+  const auto count = static_cast<std::int64_t>(tensor.numElements());
+  const auto grain = static_cast<std::int64_t>(impl.target.getVectorWidth(tensor.elementType()));
+  const std::int64_t vectors = (count + grain - 1) / grain;
+  const std::int64_t share = (vectors + io_tiles - 1) / io_tiles * grain;
+  std::vector<MappedInterval> intervals;
+  unsigned tile = first;
+  for (std::int64_t begin = 0; begin < count; begin += share)
+    intervals.push_back({begin, std::min(begin + share, count), tile++});
+  if (count > 0) MapElements(&graph.impl(), tensor, intervals);
 }
 
 }  // namespace ipu_model
@@ -137,7 +170,7 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool requ
 
 Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isComplete) const {
   ipu_model::CheckGraph(*impl_, tensor, "getTileMapping");
-  TileToTensorMapping tiles(impl_->target.getNumTiles());
+  TileToTensorMapping tiles(impl_->device.getNumTiles());
   std::size_t mapped = 0;
   MappedInterval at{0, 0, 0};
   std::optional<ipu_model::VariableId> of;  // the variable of `at`

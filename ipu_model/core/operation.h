@@ -30,7 +30,8 @@ class DeviceContext {
  public:
   virtual ~DeviceContext() = default;
   virtual const TargetModel& target() const = 0;
-  virtual unsigned num_tiles() const = 0;
+  virtual unsigned num_tiles() const = 0;  // that operations may choose
+  virtual unsigned all_tiles() const = 0;  // with those for input and output, which have higher numbers
   virtual const Mapping& mapping(VariableId variable) const = 0;
 };
 

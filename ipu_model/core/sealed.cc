@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMagicBytes = 8;
 // Version of all data behind the header, of this library and of the plugin. Increase it when the meaning of
 // any byte changes: older data is then refused and compiled again.
-constexpr std::uint32_t kFormatVersion = 25;
+constexpr std::uint32_t kFormatVersion = 26;
 
 // Little-endian, without padding.
 struct Header {

@@ -127,7 +127,8 @@ poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar:
                            const std::string& name, TilePlanCache* cache, bool allow_out_of_memory,
                            const std::vector<unsigned>& further_mains = {}) {
   const GraphImpl& impl = graph.impl();
-  auto compiled = std::make_shared<CompiledProgram>(impl.target);
+  auto compiled = std::make_shared<CompiledProgram>(impl.device);
+  compiled->io_tiles = impl.device.getNumTiles() - impl.target.getNumTiles();
   if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
   compiled->host_handles = impl.host_handles;
   for (const poplar::program::Program& p : programs) compiled->programs.push_back(p.node());

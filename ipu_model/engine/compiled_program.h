@@ -29,6 +29,7 @@ struct CompiledProgram {
   explicit CompiledProgram(const poplar::Target& t) : target(t) {}
 
   poplar::Target target;
+  unsigned io_tiles = 0;  // of the tiles of the target, the last ones, where no operation computes
   unsigned replication_factor = 1;
   // By VariableId. Variables that no program uses are cleared: no elements, no mapping, no constant data.
   std::vector<Variable> variables;

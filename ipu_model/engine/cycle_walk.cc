@@ -10,6 +10,7 @@
 
 #include "engine/compiled_program.h"
 #include "engine/exchange.h"
+#include "engine/io_tiles.h"
 
 namespace ipu_model {
 namespace {
@@ -22,7 +23,8 @@ class CycleWalk {
         uses_(uses),
         target_(program.target.model()),
         report_(*report),
-        observer_(observer) {
+        observer_(observer),
+        io_tiles_(program) {
     std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
     roots.insert(roots.end(), program.functions.begin(), program.functions.end());
     std::uint32_t number = 0;
@@ -60,6 +62,23 @@ class CycleWalk {
     return cycles;
   }
 
+  // `cycles` on the tiles that compute, beside the transfer that is under way.
+  void Overlap(std::uint64_t cycles, std::uint64_t executions) {
+    const std::uint64_t hidden = std::min(cycles, under_way_);
+    under_way_ -= hidden;
+    report_.overlapped_link_cycles += hidden * executions;
+  }
+
+  // A part of the program with transfers of its own: it is beside the transfer before it as a whole, if it
+  // leaves the tiles for input and output alone.
+  Cycles Apart(const ProgramNode& node, std::uint64_t executions, std::uint64_t times) {
+    const std::uint64_t before = std::exchange(under_way_, 0), used = io_uses_;
+    const Cycles cycles = Walk(node, executions * times) * times;
+    under_way_ = io_uses_ == used ? before : 0;
+    Overlap(cycles.total(), executions);
+    return cycles;
+  }
+
   Cycles Count(const ProgramNode& node, std::uint64_t executions, std::size_t* counted) {
     Cycles cycles;
     switch (node.kind) {
@@ -73,20 +92,26 @@ class CycleWalk {
         const std::uint64_t bytes = BytesOf(node.tensor) * executions;
         (node.kind == ProgramKind::kStreamIn ? report_.stream_in_bytes : report_.stream_out_bytes) += bytes;
         report_.host_link_cycles += LinkCycles(program_, node.stream, executions, bytes);
+        if (io_tiles_.Hold(node.tensor)) {
+          under_way_ += LinkCycles(program_, node.stream, 1, BytesOf(node.tensor));
+          ++io_uses_;
+        } else {
+          under_way_ = 0;
+        }
         if (observer_ != nullptr) observer_->Transfer(BytesOf(node.tensor));
         return cycles;
       }
       case ProgramKind::kRepeat:
         if (node.count == 0) return cycles;
-        return Walk(*node.children[0], executions * node.count) * node.count;
+        return Apart(*node.children[0], executions, node.count);
       case ProgramKind::kRepeatWhileTrue:
       case ProgramKind::kRepeatWhileFalse: {
         LoopCost loop;
         loop.node = numbers_.at(&node);
         loop.name = node.name;
-        loop.condition = Walk(*node.children[0], executions);
+        loop.condition = Apart(*node.children[0], executions, 1);
         loop.condition += Decision();
-        loop.body = Walk(*node.children[1], executions);
+        loop.body = Apart(*node.children[1], executions, 1);
         cycles += loop.condition;
         cycles += loop.body;
         report_.loops.push_back(std::move(loop));
@@ -95,6 +120,7 @@ class CycleWalk {
       case ProgramKind::kIf:
       case ProgramKind::kSwitch: {
         const Cycles decision = Decision();
+        const std::uint64_t before = std::exchange(under_way_, 0), used = io_uses_;
         // Count the most expensive branch.
         for (std::size_t i = 0; i < node.children.size(); ++i) {
           const Cycles branch = Walk(*node.children[i], executions);
@@ -103,6 +129,8 @@ class CycleWalk {
           if (counted != nullptr) *counted = i;
         }
         cycles += decision;
+        under_way_ = io_uses_ == used ? before : 0;
+        Overlap(cycles.total(), executions);
         return cycles;
       }
       case ProgramKind::kCall:
@@ -115,8 +143,10 @@ class CycleWalk {
         return cycles;
       case ProgramKind::kHostCall:
         // The device waits for the host. The report leaves out the run time of the host function.
-        if (program_.host_functions.at(node.function).remote_buffer < 0)
+        if (program_.host_functions.at(node.function).remote_buffer < 0) {
           report_.host_link_cycles += target_.global_sync_cycles * executions;
+          under_way_ = 0;
+        }
         if (observer_ != nullptr) observer_->HostCall();
         return cycles;
       case ProgramKind::kWriteUndef:
@@ -157,6 +187,11 @@ class CycleWalk {
     row.cycles += cycles * executions;
     row.exchange_bytes += bytes * executions;
     row.flops += operation.flops() * static_cast<double>(executions);
+    if (io_tiles_.AreUsedBy(operation)) {
+      under_way_ = 0;
+      ++io_uses_;
+    }
+    Overlap(cycles.total(), executions);
     report_.exchange_bytes += bytes * executions;
     report_.flops += operation.flops() * static_cast<double>(executions);
     return cycles;
@@ -188,8 +223,11 @@ class CycleWalk {
   const TargetModel& target_;
   Report& report_;
   CycleObserver* const observer_;
+  const IoTiles io_tiles_;
   std::unordered_map<const ProgramNode*, std::uint32_t> numbers_;
   std::unordered_map<const Operation*, std::size_t> rows_;
+  std::uint64_t under_way_ = 0;  // cycles that the transfers to and from these tiles still take
+  std::uint64_t io_uses_ = 0;    // transfers and operations so far that use them
 };
 
 }  // namespace

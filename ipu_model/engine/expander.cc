@@ -3,14 +3,15 @@
 #include "core/execute.h"
 #include "core/expandable.h"
 #include "core/replica_operation.h"
+#include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Replicas.hpp"
 
 namespace ipu_model {
 
 Expander::Expander(const CompiledProgram& program, const hlo::Expansions& library)
     : library_(library),
-      graph_(TargetOfReplicas(program.target, program.replication_factor),
-             poplar::replication_factor(program.replication_factor)) {
+      graph_(GraphWithIoTiles(TargetOfReplicas(program.target, program.replication_factor),
+                              poplar::replication_factor(program.replication_factor), program.io_tiles)) {
   graph_.impl().variables = program.variables;
   // The replicas of a launch, each with an engine of its own, meet at variables of the same numbers: these do
   // not depend on the order in which an engine comes to its collectives.

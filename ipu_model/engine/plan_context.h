@@ -11,7 +11,8 @@ class PlanContext : public DeviceContext {
  public:
   explicit PlanContext(const CompiledProgram& program) : program_(program), variables_(&program.variables) {}
   const TargetModel& target() const override { return program_.target.model(); }
-  unsigned num_tiles() const override { return program_.target.getNumTiles(); }
+  unsigned num_tiles() const override { return program_.target.getNumTiles() - program_.io_tiles; }
+  unsigned all_tiles() const override { return program_.target.getNumTiles(); }
   const Mapping& mapping(VariableId variable) const override { return variables_->at(variable).mapping; }
 
   // The program's variables and others behind them.

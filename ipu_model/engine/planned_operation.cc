@@ -133,10 +133,10 @@ std::unique_ptr<PlannedOperation> OperationPlanner::Plan(const Operation& operat
     PlannedStep step;
     for (const VertexGroup& group : superstep.groups) {
       for (const Vertex& vertex : group.vertices) {
-        if (vertex.tile >= context_.num_tiles()) {
+        if (vertex.tile >= context_.all_tiles()) {
           throw poplar::poplar_error(Describe(operation) + ": a vertex is on tile " +
                                      std::to_string(vertex.tile) + " of a target with " +
-                                     std::to_string(context_.num_tiles()) + " tiles");
+                                     std::to_string(context_.all_tiles()) + " tiles");
         }
         PlannedVertex v{&group, &vertex, {}, {}};
         for (const auto& access : group.reads) {

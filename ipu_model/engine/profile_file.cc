@@ -46,6 +46,7 @@ const char* NameOf(Timeline::Kind kind) {
 // The same executable with one of its programs as the only one.
 std::shared_ptr<CompiledProgram> Alone(const CompiledProgram& program, std::uint32_t number) {
   auto alone = std::make_shared<CompiledProgram>(program.target);
+  alone->io_tiles = program.io_tiles;
   alone->replication_factor = program.replication_factor;
   alone->variables = program.variables;
   alone->programs = {program.programs.at(number)};

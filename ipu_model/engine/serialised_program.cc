@@ -395,11 +395,14 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body, bo
   const auto tiles_per_ipu = reader.Read<unsigned>();
   TargetChanges changes;
   FieldReader{reader}.Get(changes);
+  const auto io_tiles = reader.Read<unsigned>();
+  if (io_tiles > 0 && io_tiles >= tiles_per_ipu) reader.Fail("a program without tiles to compute on");
   const auto replication_factor = reader.Read<unsigned>();
   if (replication_factor == 0) reader.Fail("a program without replicas");
   try {
     auto program =
         std::make_shared<CompiledProgram>(TargetOf(ChangedTargetModel(architecture, changes), tiles_per_ipu));
+    program->io_tiles = io_tiles;
     program->replication_factor = replication_factor;
     ProgramReader parts(&reader, program.get());
     parts.Variables();

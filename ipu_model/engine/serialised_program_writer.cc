@@ -89,6 +89,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
   body.Write(program.target.getTargetArchString());
   body.Write(program.target.getTilesPerIPU());
   FieldWriter{body}.Put(ChangesOf(program.target.model()));
+  body.Write(program.io_tiles);
   body.Write(program.replication_factor);
   body.Write(program.variables.size());
   for (const Variable& v : program.variables) {

@@ -10,6 +10,7 @@
 #include "engine/compiled_program.h"
 #include "engine/cycle_walk.h"
 #include "engine/device_report.h"
+#include "engine/io_tiles.h"
 
 namespace ipu_model {
 namespace {
@@ -30,7 +31,7 @@ std::uint64_t ShareOf(std::uint64_t total, std::uint64_t part, std::uint64_t who
 class ProgramTimeline : public Timeline {
  public:
   ProgramTimeline(std::shared_ptr<const CompiledProgram> program, unsigned main)
-      : program_(std::move(program)), main_(main) {
+      : program_(std::move(program)), main_(main), io_tiles_(*program_) {
     std::vector<std::shared_ptr<const ProgramNode>> roots = program_->programs;
     roots.insert(roots.end(), program_->functions.begin(), program_->functions.end());
     const std::vector<const ProgramNode*> nodes = NodesOf(roots);
@@ -178,6 +179,7 @@ class ProgramTimeline : public Timeline {
           step.kind = Kind::kOperation;
           step.operation = entry.operation;
           step.cycles = entry.cycles * n;
+          step.uses_io_tiles = timeline_.io_tiles_.AreUsedBy(*node.operation);
           return visit_(step);
         }
         case ProgramKind::kRepeat: {
@@ -211,6 +213,7 @@ class ProgramTimeline : public Timeline {
           step.name = timeline_.program_->streams.at(node.stream).name;
           step.bytes = BytesOf(node.tensor) * n;
           step.host_cycles = LinkCycles(*timeline_.program_, node.stream, n, step.bytes);
+          step.uses_io_tiles = timeline_.io_tiles_.Hold(node.tensor);
           return visit_(step);
         case ProgramKind::kHostCall: {
           const HostFunction& function = timeline_.program_->host_functions.at(node.function);
@@ -371,6 +374,7 @@ class ProgramTimeline : public Timeline {
 
   const std::shared_ptr<const CompiledProgram> program_;
   const unsigned main_;
+  const IoTiles io_tiles_;
   Cycles decision_;
   std::unordered_map<const ProgramNode*, Node> nodes_;
   std::unordered_map<const Operation*, std::size_t> rows_;

@@ -8,7 +8,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.ir import VIEWS, Block, Op, Value, size_in_bytes
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.program_io import HOST_READS, Signature
 from jax_ipu.compiler.types import type_text
 
 _CONTROL_FLOW = frozenset(("while", "ipu.repeat", "if", "case", "ipu.call"))
@@ -64,7 +64,7 @@ def _check_block(
             continue
         # What is in host memory takes no SRAM.
         operands = op.operands[:1] if op.name == "ipu.host_write" else op.operands
-        if op.name == "ipu.host_read":
+        if op.name in HOST_READS:
             operands = []
         if op is end:
             operands = [o for o in op.operands if o not in leaving]

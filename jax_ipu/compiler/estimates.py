@@ -66,6 +66,7 @@ class Estimate:
         kept_bytes: the part of `host_bytes_in` that is not sent if a call gets the same arrays as the one before.
         state_bytes: bytes of the donated arguments that results replace: sent once, and kept on the tiles.
         host_seconds: how long the host link takes for `host_bytes_in` and `host_bytes_out`.
+        overlapped_seconds: the part of `host_seconds` in which the IPU computes: what is read ahead (`ipu_io_tiles`).
         link_bytes: bytes received from other IPUs.
         flops: arithmetic operations, as XLA's cost analysis counts them: of any type, without transcendental functions.
         utilisation: `flops` as a part of what the matrix units can do in `seconds` with f16 operands: 0 to 1. With f32
@@ -116,6 +117,7 @@ class Estimate:
     kept_bytes: int | None = None
     state_bytes: int | None = None
     host_seconds: float | None = None
+    overlapped_seconds: float | None = None
     link_bytes: int | None = None
     flops: float | None = None
     utilisation: float | None = None
@@ -131,7 +133,7 @@ class Estimate:
 
     @property
     def call_seconds(self) -> float | None:
-        """How long a call with new arguments takes: `seconds`, and `host_seconds` before and after them.
+        """How long a call with new arguments takes: `seconds` and `host_seconds`, without `overlapped_seconds`.
 
         Examples:
             >>> import jax.numpy as jnp, jax_ipu
@@ -139,7 +141,9 @@ class Estimate:
             >>> estimate.call_seconds == estimate.seconds + estimate.host_seconds
             True
         """
-        return None if self.seconds is None or self.host_seconds is None else self.seconds + self.host_seconds
+        if self.seconds is None or self.host_seconds is None:
+            return None
+        return self.seconds + self.host_seconds - (self.overlapped_seconds or 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """All attributes but `report`, and the operations as dictionaries: what ``json.dumps`` takes.
@@ -205,6 +209,8 @@ class Estimate:
         if self.host_seconds is not None and self.host_bytes_in is not None and self.host_bytes_out is not None:
             kept = f", of which {bytes_text(self.kept_bytes)} only for new arrays" if self.kept_bytes else ""
             moved = f"{bytes_text(self.host_bytes_in)} in{kept}, {bytes_text(self.host_bytes_out)} out"
+            beside = self.overlapped_seconds
+            moved += f"; {seconds_text(beside)} beside the program" if beside else ""
             rows.append(("host link", f"{seconds_text(self.host_seconds)} ({moved})"))
         if self.flops is not None and self.utilisation is not None:
             rows.append(("FLOPs", f"{self.flops:,.0f}, {100 * self.utilisation:.2g} % of the peak for f16"))
@@ -379,6 +385,7 @@ def _of_report(
         kept_bytes=sum(kept) if built is not None else None,
         state_bytes=state if built is not None else None,
         host_seconds=host_cycles / clock if planned else None,
+        overlapped_seconds=report.overlapped_link_cycles / clock if planned else None,
         link_bytes=report.link_bytes if planned else None,
         flops=report.flops if planned else None,
         utilisation=(report.flops / (seconds * ipu.peak_flops) if seconds else 0.0) if planned else None,

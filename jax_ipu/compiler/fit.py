@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity, pipeline
 from jax_ipu.compiler.build import BuiltProgram, Savings, build
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.lowering import sort
 from jax_ipu.compiler.lowering.program import lower
@@ -35,8 +36,16 @@ def map_program(
 ) -> MappedProgram:
     """The stages "passes" and "map"; arguments and errors as for `pipeline.optimize`."""
     # Passes that compute large values in parts need to know the memory.
-    memory = target.num_tiles * target.bytes_per_tile if settings.fit == "on" else 0
-    optimized = pipeline.optimize(program, memory, settings.outline == "always", change, target.num_tiles)
+    tiles = target.num_tiles - settings.io_tiles
+    if tiles < 1:
+        raise CompileError(
+            f"compiler option ipu_io_tiles={settings.io_tiles} leaves none of {target.num_tiles} tiles to compute on",
+            INVALID_ARGUMENT,
+        )
+    memory = tiles * target.bytes_per_tile if settings.fit == "on" else 0
+    # Code and buffers of the exchange take some.
+    io_bytes = int(0.9 * settings.io_tiles * target.bytes_per_tile)
+    optimized = pipeline.optimize(program, memory, settings.outline == "always", change, tiles, io_bytes)
     return map_tensors(optimized, settings.mapping)
 
 

@@ -237,12 +237,12 @@ class Module:
     """A program: functions by name, one of them "main". It runs on `num_replicas * num_partitions` IPUs.
 
     `memory`: bytes of the tiles of each IPU, or 0 where passes need not save memory; `frugal`: memory comes first.
-    `num_tiles`: of each IPU, or 0 if they are not known.
+    `num_tiles`: of each IPU, or 0 if they are not known; `io_bytes`: of the tiles for input and output.
     """
 
     __slots__ = (
-        *("attrs", "combined", "frugal", "functions", "memory", "name", "num_partitions", "num_replicas", "num_tiles"),
-        *("origins", "source"),
+        *("attrs", "combined", "frugal", "functions", "io_bytes", "memory", "name", "num_partitions", "num_replicas"),
+        *("num_tiles", "origins", "source"),
     )
 
     def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any], source: Any = None) -> None:
@@ -254,7 +254,7 @@ class Module:
         self.origins: dict[Op, Any] = {}
         self.combined: list[list[Any]] = []
         self.num_replicas = self.num_partitions = 1
-        self.memory, self.frugal, self.num_tiles = 0, False, 0
+        self.memory, self.frugal, self.num_tiles, self.io_bytes = 0, False, 0, 0
 
     @property
     def main(self) -> Function:

@@ -44,6 +44,7 @@ class Options(NamedTuple):
     # Programs of one name share an engine when one takes arrays from the variables of the other: see linking.py.
     link: str = ""
     fit: str = "on"  # save memory for cycles where the program does not fit otherwise, or "off"
+    io_tiles: int = 0  # tiles on which nothing computes: what loops read from host memory arrives there
     executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
 
     def planning(self) -> dict[str, str]:
@@ -83,6 +84,7 @@ def compile_options(serialized: bytes) -> Options:
         values.get("poplibs", defaults.poplibs),
         values.get("link", defaults.link),
         _choice("fit", values.get("fit", defaults.fit), FITTING),
+        _tiles(values.get("io_tiles", str(defaults.io_tiles))),
         values.get("executable", defaults.executable),
     )
 
@@ -145,6 +147,15 @@ def _seconds(text: str) -> float:
             INVALID_ARGUMENT,
         )
     return value
+
+
+def _tiles(text: str) -> int:
+    if not text.isdecimal():
+        raise CompileError(
+            f"compiler option {_PREFIX}io_tiles={text} is not valid; use a number of tiles, 0 for none",
+            INVALID_ARGUMENT,
+        )
+    return int(text)
 
 
 def _value(override: bytes) -> str | bool | int | float:

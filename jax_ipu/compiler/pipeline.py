@@ -47,6 +47,7 @@ from jax_ipu.compiler.passes import (
     padded_state,
     partial_reads,
     random_counters,
+    read_ahead,
     readers_first,
     recompute,
     row_loops,
@@ -84,6 +85,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("loops", loops.run),
     ("wrap indices", wrap_indices.run),
     ("host memory", host_memory.run),
+    ("read ahead", read_ahead.run),
     ("sum collectives", sum_collectives.run),
     ("scattered sums", scattered_sums.run),
     ("dce before scatters", dce.run),
@@ -151,6 +153,10 @@ def _host_results(module: Module, signature: Signature) -> None:
     host_memory.write_results(module, signature)
 
 
+def _whole_reads_ahead(module: Module, signature: Signature) -> None:
+    read_ahead.run_whole(module)
+
+
 # Passes that need to know which results take the storage of which arguments.
 STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
     ("schedule", _schedule),
@@ -158,6 +164,7 @@ STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
     ("inplace", _inplace),
     ("joined", _joined),
     ("host results", _host_results),
+    ("whole reads ahead", _whole_reads_ahead),
 )
 
 
@@ -176,6 +183,7 @@ def optimize(
     memory_first: bool = False,
     change: Change | None = None,
     num_tiles: int = 0,
+    io_bytes: int = 0,
 ) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 
@@ -185,12 +193,13 @@ def optimize(
         memory_first: without the passes that cost memory, with those that save it.
         change: for a variant of the program.
         num_tiles: of an IPU; 0 if passes need not use all of them.
+        io_bytes: of the tiles for input and output, for values that are read ahead.
 
     Raises:
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
-    module.memory, module.frugal, module.num_tiles = memory, memory_first, num_tiles
+    module.memory, module.frugal, module.num_tiles, module.io_bytes = memory, memory_first, num_tiles, io_bytes
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:

@@ -11,6 +11,10 @@ from jax_ipu.compiler.types import Shape, num_elements
 HOST_MEMORY = "pinned_host"
 
 
+# Ops that read an argument in host memory, at once or for a later trip of a loop.
+HOST_READS = frozenset(("ipu.host_read", "ipu.read_ahead"))
+
+
 class Argument:
     """How one argument reaches the program.
 
@@ -117,7 +121,7 @@ class Signature:
                 value is argument.value and position not in self.forwarded
                 for position, value in enumerate(self.results)
             )
-            argument.read_where_used = any(user.name == "ipu.host_read" for user in uses)
+            argument.read_where_used = any(user.name in HOST_READS for user in uses)
             argument.used = bool(uses or returned or argument.resident) and num_elements(argument.value.shape) > 0
 
     def readers(self) -> list[list[Op]]:

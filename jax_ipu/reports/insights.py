@@ -319,7 +319,9 @@ def _limits(data: dict[str, Any]) -> Iterator[Insight]:
     name = max(parts, key=lambda part: parts[part])
     shares = {part: percent_text(cycles, e["cycles"]) or "0 %" for part, cycles in parts.items()}
     texts = ", ".join(f"{part} {share}" for part, share in shares.items() if part != "IPU-Links" or links)
-    host = e["host_seconds"] is not None and e["seconds"] is not None and e["host_seconds"] > e["seconds"]
+    host = False
+    if e["host_seconds"] is not None and e["seconds"] is not None:
+        host = e["host_seconds"] - (e["overlapped_seconds"] or 0.0) > e["seconds"]
     detail = f"Of the cycles: {texts}."
     action = {
         "compute": "Look at the operations with the most cycles, and at how evenly the tiles share them.",

@@ -7,6 +7,7 @@
 #include "bindings/bindings.h"
 #include "hlo/CycleStamp.hpp"
 #include "ipu_model/Chips.hpp"
+#include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Replicas.hpp"
 #include "poplar/Target.hpp"
@@ -248,11 +249,12 @@ void BindGraph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph")
       .def(
           "__init__",
-          [](Graph* self, const poplar::Target& target, unsigned replicas) {
-            new (self) Graph(ipu_model::TargetOfReplicas(target, std::max(replicas, 1u)),
-                             poplar::replication_factor(replicas));
+          [](Graph* self, const poplar::Target& target, unsigned replicas, unsigned io_tiles) {
+            new (self)
+                Graph(ipu_model::GraphWithIoTiles(ipu_model::TargetOfReplicas(target, std::max(replicas, 1u)),
+                                                  poplar::replication_factor(replicas), io_tiles));
           },
-          nb::arg("target"), nb::arg("replication_factor") = 1)
+          nb::arg("target"), nb::arg("replication_factor") = 1, nb::arg("io_tiles") = 0)
       .def_prop_ro("replication_factor", &Graph::getReplicationFactor)
       .def(
           "add_replication_index_constant",
@@ -292,6 +294,7 @@ void BindGraph(nb::module_& module) {
             poputil::mapTensorLinearlyWithOffset(graph, tensor, first_tile);
           },
           nb::arg("tensor"), nb::arg("first_tile") = 0)
+      .def("map_to_io_tiles", &ipu_model::MapToIoTiles, nb::arg("tensor"), nb::arg("io_tiles"))
       .def(
           "add_host_to_device_fifo",
           [](Graph& graph, const std::string& name, const std::string& dtype, std::size_t n) {

@@ -73,7 +73,7 @@ class PlaneBuilder {
   void Add(const TracedWork& work, std::int64_t number, std::uint64_t begin_ps, std::uint64_t* steps_left) {
     begin_ps_ = begin_ps;
     number_ = number;
-    position_ = 0;
+    position_ = link_free_at_ = 0;
     run_ = static_cast<std::uint32_t>(plane_.event_stats.size());
     plane_.event_stats.push_back(RunStats(work));
     for (const TracedTransfer& transfer : work.transfers) AddTransfer(transfer);
@@ -184,8 +184,11 @@ class PlaneBuilder {
     const std::uint64_t begin = position_;
     if (work.error.empty() && !AddSteps(work, steps_left)) {
       ++runs_without_steps_;
-      const bool waits = work.timeline && work.has_host_link;
-      position_ = begin + work.cycles + (waits ? work.timeline->report().host_link_cycles : 0);
+      position_ = begin + work.cycles;
+      if (work.timeline && work.has_host_link) {
+        const ipu_model::Report& report = work.timeline->report();
+        position_ += report.host_link_cycles - report.overlapped_link_cycles;
+      }
     }
     const std::string name = executable.name + "(" + std::to_string(program_id_) + ")";
     const std::uint32_t kind = KindOf(program_, kModules, name, 0, 1, [&] {
@@ -242,15 +245,17 @@ class PlaneBuilder {
           fits = fits && shown() <= *steps_left;
         });
     if (complete && fits) {
+      WaitForLink();
       *steps_left -= shown();
       return true;
     }
     for (std::size_t i = 0; i < kNumLines; ++i) lines_[i].events.resize(sizes[i]);
-    position_ = begin;
+    position_ = link_free_at_ = begin;
     return false;
   }
 
   void AddStep(const TracedWork& work, const Timeline::Step& step) {
+    if (step.uses_io_tiles) WaitForLink();
     switch (step.kind) {
       case Timeline::Kind::kOperation:
         return AddOperation(*work.timeline, step);
@@ -392,9 +397,14 @@ class PlaneBuilder {
                                                           {"cycles", step.host_cycles},
                                                           {"executions", step.executions}};
                                       });
+    WaitForLink();
     AddEvent(kHostLink, kind, step.host_cycles);
-    position_ += step.host_cycles;
+    link_free_at_ = position_ + step.host_cycles;
+    if (!step.uses_io_tiles) WaitForLink();
   }
+
+  // Transfers to and from tiles for input and output go on while the other tiles compute.
+  void WaitForLink() { position_ = std::max(position_, link_free_at_); }
 
   const poplar::Target target_;
   const double clock_hz_;
@@ -413,6 +423,7 @@ class PlaneBuilder {
   std::int64_t number_ = 0;  // of the run
   std::uint64_t begin_ps_ = 0;
   std::uint64_t position_ = 0;  // in cycles since the beginning
+  std::uint64_t link_free_at_ = 0;
   std::vector<OpenLoop> open_loops_;
 };
 

@@ -167,10 +167,10 @@ export class Program {
     return { compute: of("compute"), exchange: of("exchange") - links, links, sync: of("sync") };
   });
 
-  /** Seconds of a call with new arguments: on the chip, and over the host link before and after. */
+  /** Seconds of a call with new arguments: on the chip, and over the host link where that is not beside it. */
   readonly callSeconds = lazy((): number | null => {
     const [chip, host] = [this.estimate("seconds"), this.estimate("host_seconds")];
-    return chip === null || host === null ? null : chip + host;
+    return chip === null || host === null ? null : chip + host - (this.estimate("overlapped_seconds") ?? 0);
   });
 
   /** The layers, or the functions, from the outermost to a node. */
@@ -291,7 +291,8 @@ export class Program {
     const whole = this.estimate("cycles");
     const device = this.estimate("seconds");
     if (!whole) return null;
-    const host = this.estimate("host_seconds");
+    const transfers = this.estimate("host_seconds");
+    const host = transfers === null ? null : transfers - (this.estimate("overlapped_seconds") ?? 0);
     if (host !== null && device !== null && host > device) {
       const share = host / (host + device);
       return { what: "Host link", share, sentence: "Moving arguments and results over the host link takes longer than the program on the chip, if the arguments are new in each call." };

@@ -11,7 +11,10 @@ from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu import _ipu, compiler
+from jax_ipu.compiler.options import compile_options, serialize_options
+from jax_ipu.integration.programs import artifact
 from support.modes import array, close, on_cpu
+from support.stages import mapped
 
 ipu = jax.devices("ipu")[0]
 SRAM = SingleDeviceSharding(ipu)
@@ -188,10 +191,15 @@ def test_values(name):
         assert actual.sharding.memory_kind == ("pinned_host" if position in host_results else "device")
         close(np.asarray(actual), wanted, rtol=1e-4)
     program = str(jitted.lower(*args).compiler_ir("stablehlo")).encode()
-    executable = compiler.compile(program, "mlir", b"", "ipu2:8")
-    for mode in ("fast", "tile"):
-        for raw, wanted in zip(_ipu.run(executable, [a.tobytes() for a in leaves], mode), expected, strict=True):
-            close(np.frombuffer(raw, wanted.dtype).reshape(wanted.shape), wanted, rtol=1e-4)
+    for io_tiles, modes in ((0, ("fast", "tile")), (2, ("fast", "tile", "codelets"))):
+        executable = compiler.compile(program, "mlir", with_io_tiles(io_tiles), "ipu2:8")
+        for mode in modes:
+            for raw, wanted in zip(_ipu.run(executable, [a.tobytes() for a in leaves], mode), expected, strict=True):
+                close(np.frombuffer(raw, wanted.dtype).reshape(wanted.shape), wanted, rtol=1e-4)
+
+
+def with_io_tiles(count):
+    return serialize_options({"ipu_io_tiles": str(count)}) if count else b""
 
 
 def moved_by(call):
@@ -216,22 +224,94 @@ MOVED = {
 }
 
 
+@pytest.mark.parametrize("options", [{}, {"ipu_io_tiles": 32}], ids=["", "read ahead"])
 @pytest.mark.parametrize("name", MOVED)
-def test_moves_what_the_schedule_needs(name):
+def test_moves_what_the_schedule_needs(name, options):
     _, args, _, _ = PROGRAMS[name]
     jitted, _, shardings = lowered(name)
     arguments = jax.device_put(args, shardings)
     jax.block_until_ready(arguments)
-    assert moved_by(lambda: jitted(*arguments)) == MOVED[name]
+    program = jitted.lower(*args).compile(options)
+    assert moved_by(lambda: program(*arguments)) == MOVED[name]
+
+
+# How many reads of rows the loops of a program start a trip ahead.
+AHEAD = {"layers": 1, "training": 5, "reverse": 1, "read again": 1, "integers": 1, "half precision": 1}
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_rows_are_read_ahead(name):
+    _, args, _, _ = PROGRAMS[name]
+    jitted, _, _ = lowered(name)
+    program = artifact(jitted.lower(*args).compiler_ir("stablehlo"))
+    takes = []
+    for count in (0, 2):
+        module = mapped(program, compile_options(with_io_tiles(count)), num_tiles=8).module
+        loops = [op.regions[0] for op in module.main.block.walk() if op.name == "ipu.repeat"]
+        takes.append(sum(op.name == "ipu.take_ahead" for body in loops for op in body.ops))
+    assert takes == [0, AHEAD[name]]
+
+
+def test_the_row_of_the_next_trip_arrives_beside_the_computation():
+    """A layer computes longer than the next one takes to arrive."""
+    shapes = ((16, 256, 256), HOST), ((4096, 256), SRAM)
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding) for shape, sharding in shapes]
+    waits = jax_ipu.estimate(layers, *arguments)
+    beside = jax_ipu.estimate(layers, *arguments, compiler_options={"ipu_io_tiles": 32})
+    assert waits.overlapped_seconds == 0 and waits.call_seconds == waits.seconds + waits.host_seconds
+    assert (beside.host_bytes_in, beside.host_bytes_out) == (waits.host_bytes_in, waits.host_bytes_out)
+    # The last trip reads nothing ahead, and nothing is beside the first read.
+    of_layers = beside.host_seconds - jax_ipu.estimate(lambda x: x + 1, arguments[1]).host_seconds
+    assert beside.overlapped_seconds == pytest.approx(of_layers * 15 / 16, rel=0.01)
+    assert beside.call_seconds < waits.call_seconds
+    assert "beside the program" in str(beside) and "beside" not in str(waits)
+
+
+def test_a_row_that_the_tiles_do_not_hold_is_read_when_it_is_used(caplog):
+    program = jax.jit(layers).lower(*shaped([(4, 1024, 1024), (8, 1024)], {0})).compiler_ir("stablehlo")
+    executable = compiler.compile(artifact(program), "mlir", with_io_tiles(2), "ipu2:64")
+    assert "is not read ahead: a row takes 4.0 MiB, and 1.1 MiB are free" in caplog.text
+    assert executable.memory.total_bytes > 0
+
+
+def test_rows_that_the_loop_writes_for_a_later_trip_are_not_read_ahead():
+    """Each trip reads what the one before has written."""
+
+    def powers(rows):
+        def step(i, rows):
+            row = on_device(jax.lax.dynamic_slice_in_dim(rows, i, 1))
+            return jax.lax.dynamic_update_slice_in_dim(rows, in_host(row * 2), i + 1, 0)
+
+        return jax.lax.fori_loop(0, 5, step, in_host(rows))
+
+    rows = array(6, 4)
+    program = artifact(jax.jit(powers, in_shardings=HOST, out_shardings=HOST).lower(rows).compiler_ir("stablehlo"))
+    executable = compiler.compile(program, "mlir", with_io_tiles(2), "ipu2:8")
+    (raw,) = _ipu.run(executable, [rows.tobytes()], "tile")
+    close(np.frombuffer(raw, np.float32).reshape(6, 4), rows[0] * 2 ** np.arange(6, dtype=np.float32)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("64", "leaves none of 64 tiles"), ("-1", "use a number of tiles"), ("many", "use a number of tiles")],
+)
+def test_a_wrong_number_of_io_tiles_is_refused(text, message):
+    program = artifact(jax.jit(jnp.sin).lower(jnp.ones(3)).compiler_ir("stablehlo"))
+    with pytest.raises(compiler.CompileError, match=message):
+        compiler.compile(program, "mlir", serialize_options({"ipu_io_tiles": text}), "ipu2:64")
+
+
+def shaped(shapes, hosts):
+    """f32 arguments of these shapes, those of `hosts` in host memory."""
+    return [
+        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=HOST if i in hosts else SRAM)
+        for i, shape in enumerate(shapes)
+    ]
 
 
 def compiled(function, shapes, hosts, tiles=64, **options):
     """The executable for f32 arguments of these shapes, those of `hosts` in host memory."""
-    arguments = [
-        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=HOST if i in hosts else SRAM)
-        for i, shape in enumerate(shapes)
-    ]
-    program = jax.jit(function, **options).lower(*arguments).compiler_ir("stablehlo")
+    program = jax.jit(function, **options).lower(*shaped(shapes, hosts)).compiler_ir("stablehlo")
     return compiler.compile(str(program).encode(), "mlir", b"", f"ipu2:{tiles}")
 
 

@@ -355,6 +355,7 @@ struct Report {
   std::vector<OperationCost> operations;  // in program order
   // The host link, apart from device cycles.
   std::uint64_t stream_in_bytes = 0, stream_out_bytes = 0, host_link_cycles = 0;
+  std::uint64_t overlapped_link_cycles = 0;  // of host_link_cycles, those in which other tiles compute
 
   // Memory over all programs.
   unsigned num_tiles = 0;
@@ -384,6 +385,7 @@ struct Report {
     visit("stream_in_bytes", self.stream_in_bytes);
     visit("stream_out_bytes", self.stream_out_bytes);
     visit("host_link_cycles", self.host_link_cycles);
+    visit("overlapped_link_cycles", self.overlapped_link_cycles);
     visit("num_tiles", self.num_tiles);
     visit("limit_tile_bytes", self.limit_tile_bytes);
     visit("max_tile_bytes", self.max_tile_bytes);

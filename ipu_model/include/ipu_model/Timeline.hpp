@@ -57,6 +57,8 @@ class Timeline {
     std::string_view name;         // of other steps: of the stream, the host function, the loop; may be empty
     std::uint64_t bytes = 0;       // over the host link
     std::uint64_t host_cycles = 0;  // that the device waits for the host; not part of `cycles`
+    // A transfer: goes on beside the steps after it, up to the next one for which this holds as well.
+    bool uses_io_tiles = false;
   };
 
   virtual ~Timeline() = default;

@@ -35,6 +35,7 @@ class Context:
         "_lowerings",
         "_origin",
         "_replica_index",
+        "ahead",
         "alike",
         "arguments",
         "codelets",
@@ -43,6 +44,7 @@ class Context:
         "graph",
         "host_functions",
         "input_streams",
+        "io_tiles",
         "mapping",
         "num_partitions",
         "num_replicas",
@@ -114,6 +116,9 @@ class Context:
         # The streams of arguments that every call streams in, and the remote buffers by name.
         self.input_streams: dict[int, _ipu.DataStream] = {}
         self.remote_buffers: dict[str, _ipu.RemoteBuffer] = {}
+        # The tiles for input and output, and what is read ahead to them, by its slot.
+        self.io_tiles = 0
+        self.ahead: dict[str, _ipu.Tensor] = {}
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 
@@ -248,7 +253,11 @@ class Context:
 
     def lower_block(self, block: Block) -> None:
         """Adds the ops of `block`, without its terminator, to the current sequence."""
-        for op in block.ops:
+        self.lower_ops(block.ops)
+
+    def lower_ops(self, ops: Sequence[Op]) -> None:
+        """Adds the ops of a part of a block."""
+        for op in ops:
             if op.name != "constant" and op.name != "return":
                 self.lower_op(op)
 

@@ -72,10 +72,34 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = context.name(op)
     state = _state(context, op, op.operands, body.args)
     context.tensors.update(zip(body.args, state, strict=True))
+    starts = [op for op in body.ops if op.name == "ipu.read_ahead"]
+    if starts:
+        return _read_ahead(context, op, state, starts)
     with context.nested(f"{name} body") as sequence:
         context.lower_block(body)
         write_results(context, body, dict(enumerate(state)), name)
     context.sequence.repeat(op.attrs["count"], sequence)
+    return state
+
+
+def _read_ahead(context: Context, op: Op, state: list[_ipu.Tensor], starts: list[Op]) -> Sequence[_ipu.Tensor]:
+    """A loop whose trips start reads for the next one, but for the last trip."""
+    body, name = op.regions[0], context.name(op)
+    end = body.ops.index(starts[-1]) + 1
+    parts = ([o for o in body.ops[:end] if o not in starts], starts, body.ops[end:])
+    functions = []
+    for part in parts:
+        with context.nested(f"{name} body") as sequence:
+            context.lower_ops(part)
+            if part is parts[-1]:
+                write_results(context, body, dict(enumerate(state)), name)
+        functions.append(context.graph.add_function(sequence))
+    with context.nested(f"{name} trip") as trip:
+        for function in functions:
+            trip.call(function)
+    context.sequence.repeat(op.attrs["count"] - 1, trip)
+    context.sequence.call(functions[0])
+    context.sequence.call(functions[-1])
     return state
 
 

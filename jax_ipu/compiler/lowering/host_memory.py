@@ -9,8 +9,8 @@ import numpy as np
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.lowering.context import Context
-from jax_ipu.compiler.program_io import Argument
-from jax_ipu.compiler.types import Literal, num_elements
+from jax_ipu.compiler.program_io import HOST_READS, Argument
+from jax_ipu.compiler.types import Literal, Shape, num_elements
 
 
 def in_order_of_array(context: Context, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
@@ -47,12 +47,44 @@ def lower_host_read(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     tensor = context.allocate(op.result, name)
     if argument is not None:
         tensor = in_order_of_array(context, tensor, argument)
-        if not any(user.name == "ipu.host_read" and len(user.operands) > 1 for user in source.users):
+        if not _is_read_by_rows(source):
             context.sequence.stream_in(input_stream(context, argument), tensor, name)
             return [tensor]
     buffer = _remote_buffer(context, op, source)
     context.sequence.remote_read(buffer, tensor, _rows(context, source, rows), name)
     return [tensor]
+
+
+def lower_read_ahead(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Starts the transfer of rows to the tiles for input and output; nothing waits for it but `lower_take_ahead`."""
+    source, *rows = op.operands
+    argument = context.arguments[source.index] if source.op is None else None
+    name = argument.name if argument is not None else context.name(op)
+    slot = context.ahead.get(op.attrs["slot"])
+    if slot is None:
+        shape = (*rows[0].shape, *source.shape[1:]) if rows else source.shape
+        slot = context.ahead[op.attrs["slot"]] = _on_io_tiles(context, source.dtype, shape, name)
+    if argument is not None and not _is_read_by_rows(source):
+        context.sequence.stream_in(input_stream(context, argument), slot, name)
+        return []
+    numbers = _rows(context, source, rows)
+    there = _on_io_tiles(context, numbers.dtype, numbers.shape, name)
+    context.sequence.copy(numbers, there, name)
+    context.sequence.remote_read(_remote_buffer(context, op, source), slot, there, name)
+    return []
+
+
+def lower_take_ahead(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Copies what was read ahead to the tiles that compute."""
+    tensor = context.allocate(op.result, context.name(op))
+    context.sequence.copy(context.ahead[op.attrs["slot"]], tensor, context.name(op))
+    return [tensor]
+
+
+def _on_io_tiles(context: Context, dtype: str, shape: Shape, name: str) -> _ipu.Tensor:
+    tensor = context.graph.add_variable(dtype, shape, name)
+    context.graph.map_to_io_tiles(tensor, context.io_tiles)
+    return tensor
 
 
 def lower_host_write(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
@@ -83,6 +115,10 @@ def _remote_buffer(context: Context, op: Op, value: Value) -> _ipu.RemoteBuffer:
     return buffer
 
 
+def _is_read_by_rows(value: Value) -> bool:
+    return any(user.name in HOST_READS and len(user.operands) > 1 for user in value.users)
+
+
 def _rows(context: Context, value: Value, rows: list[Value]) -> _ipu.Tensor:
     """The numbers of the rows that an op reads or writes; without an operand for them, of all."""
     if rows:
@@ -105,4 +141,6 @@ LOWERINGS = {
     "ipu.host_buffer": lower_host_buffer,
     "ipu.host_read": lower_host_read,
     "ipu.host_write": lower_host_write,
+    "ipu.read_ahead": lower_read_ahead,
+    "ipu.take_ahead": lower_take_ahead,
 }

@@ -79,8 +79,12 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         CompileError: an op has no lowering (UNIMPLEMENTED).
         capacity.TooLarge: one op alone needs more memory than there is (RESOURCE_EXHAUSTED).
     """
-    graph = _ipu.Graph(target, program.module.num_replicas * program.module.num_partitions)
-    return lower_into(SharedGraph(graph), program, target, settings, keep)
+    return lower_into(SharedGraph(graph_for(program, target, settings)), program, target, settings, keep)
+
+
+def graph_for(program: MappedProgram, target: _ipu.Target, settings: Options) -> _ipu.Graph:
+    """An empty graph for all replicas of the program."""
+    return _ipu.Graph(target, program.module.num_replicas * program.module.num_partitions, settings.io_tiles)
 
 
 class SharedGraph:
@@ -168,13 +172,14 @@ def lower_into(
     def context_for(graph: _ipu.Graph, mapping: MappingPlan) -> Context:
         replicas = module.num_partitions, module.num_replicas
         planning = settings.planning()
-        made = Context(graph, lowerings, creators, mapping, planning, plans, *replicas, target.num_tiles)
+        tiles = target.num_tiles - settings.io_tiles
+        made = Context(graph, lowerings, creators, mapping, planning, plans, *replicas, tiles)
         made.strided_only = poplibs is None
+        made.io_tiles = settings.io_tiles
         return made
 
     def trial() -> Context:
-        graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
-        return context_for(graph, MappingPlan({}, {}, {}, {}, []))
+        return context_for(graph_for(program, target, settings), MappingPlan({}, {}, {}, {}, []))
 
     rivals.settle(program.mapping, target, trial)
     spread.settle(program.mapping, trial)

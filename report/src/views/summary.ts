@@ -92,7 +92,7 @@ function build(context: Context): Built {
     card(
       "Host link",
       figure(hostKnown ? hostBytes : null, bytes, "host_bytes"),
-      `${seconds(value("host_seconds"))} a call`,
+      `${seconds(value("host_seconds"))} a call${value("overlapped_seconds") ? `, ${seconds(value("overlapped_seconds"))} of it beside the program` : ""}`,
       { text: "unknown", why: "The model of the host link has not been compared with a measurement." },
     ),
   );

@@ -1,0 +1,230 @@
+"""Reads rows of values in host memory one trip of a loop before they are used, while the trip before computes.
+
+Where tiles are kept for input and output (`ipu_io_tiles`), a loop that reads a row in each trip, such as one over
+layers whose weights are stacked, becomes
+
+    ipu.read_ahead(weights, 0)                  # starts the transfer to the tiles for input and output
+    for i in range(n):
+        row = ipu.take_ahead(weights)           # waits for it, and copies the row to the tiles that compute
+        ipu.read_ahead(weights, i + 1)          # not in the last trip: see `lower_repeat`
+        ... row ...
+
+The number of a row must follow from counters of the loop and values from outside, and the loop must not write the rows.
+What is read as a whole, outside of loops, is read as early as these tiles have room.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Set
+
+from jax_ipu.compiler.expression import splat_of
+from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.types import Literal
+
+logger = logging.getLogger(__name__)
+
+# What may compute the numbers of rows, of which there are at most so many bytes.
+_ARITHMETIC = ("add", "subtract", "multiply", "negate", "minimum", "maximum", "clamp", "compare", "select")
+_INDEXING = frozenset((*_ARITHMETIC, "convert", "reshape", "broadcast_in_dim", "iota", "constant"))
+_MOST_BYTES = 1 << 12
+
+
+def run(module: Module) -> None:
+    """Changes the reads of rows in all loops of main whose rows the tiles for input and output hold."""
+    if module.io_bytes:
+        _ReadAhead(module.io_bytes).run(module.main.block)
+
+
+def run_whole(module: Module) -> None:
+    """Starts the reads of whole values, which are in their order of execution, as early as there is room."""
+    if not module.io_bytes:
+        return
+    block = module.main.block
+    waiting = [op for op in block.ops if op.name == "ipu.host_read" and len(op.operands) == 1]
+    waiting = [op for op in waiting if 0 < size_in_bytes(op.result) <= module.io_bytes]
+    written = {op.attrs.get("buffer"): i for i, op in enumerate(block.ops) if op.name == "ipu.host_write"}
+    left = module.io_bytes
+    ops: list[Op] = []
+
+    def start(index: int) -> None:
+        nonlocal left
+        while waiting and size_in_bytes(waiting[0].result) <= left:
+            if written.get(waiting[0].attrs["buffer"], -1) >= index:
+                return
+            read = waiting.pop(0)
+            left -= size_in_bytes(read.result)
+            read.attrs["slot"] = f"whole{len(ops)}"
+            attrs = {"buffer": read.attrs["buffer"], "slot": read.attrs["slot"], "has_side_effect": True}
+            ops.append(Op("ipu.read_ahead", read.operands, (), attrs, (), read.location))
+
+    start(0)
+    for index, op in enumerate(block.ops):
+        if op.name == "ipu.host_read" and op in waiting:
+            waiting.remove(op)  # what it reads is written just before
+        ops.append(op)
+        if op.name == "ipu.host_read" and "slot" in op.attrs:
+            op.name = "ipu.take_ahead"
+            op.set_operands(())
+            left += size_in_bytes(op.result)
+        start(index + 1)
+    block.ops = ops
+
+
+class _ReadAhead:
+    def __init__(self, io_bytes: int) -> None:
+        self.left = io_bytes
+        self.number = 0
+
+    def run(self, block: Block) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            for region in op.regions:
+                self.run(region)
+            if op.name == "ipu.repeat" and op.attrs["count"] > 1:
+                ops += self._before_loop(op)
+            ops.append(op)
+        block.ops = ops
+
+    def _before_loop(self, loop: Op) -> list[Op]:
+        """Changes the reads of the loop; returns the ops that start the first ones."""
+        body = loop.regions[0]
+        steps = _steps(loop)
+        first = {arg: loop.operands[arg.index] for arg in steps}
+        before: list[Op] = []
+        takes: list[Op] = []
+        starts: list[Op] = []
+        for read in list(body.ops):
+            if read.name != "ipu.host_read" or len(read.operands) < 2 or read.operands[0] in body.args:
+                continue
+            chain = _chain(body, read.operands[1], steps.keys())
+            if chain is None or _may_write_ahead(body, read, steps.keys()):
+                continue
+            size = size_in_bytes(read.result)
+            if size > self.left:
+                self._warn(read, size)
+                continue
+            self.left -= size
+            attrs = {"buffer": read.attrs["buffer"], "slot": f"ahead{self.number}", "has_side_effect": True}
+            self.number += 1
+            before += _start(read, chain, first, attrs)
+            following = [_following(arg, step, read) for arg, step in steps.items()]
+            starts += [op for ops, _ in following for op in ops]
+            starts += _start(read, chain, dict(zip(steps, (value for _, value in following), strict=True)), attrs)
+            take = Op("ipu.take_ahead", (), [(read.result.shape, read.result.dtype)], attrs, (), read.location)
+            takes.append(take)
+            read.result.replace_with(take.result)
+            read.drop()
+            body.ops.remove(read)
+        body.ops[:0] = [*takes, *starts]
+        return before
+
+    def _warn(self, read: Op, size: int) -> None:
+        logger.warning(
+            "%s is not read ahead: a row takes %.1f MiB, and %.1f MiB are free on the tiles for input and output. Give "
+            "more of them (JAX_IPU_IO_TILES, or the compiler option ipu_io_tiles).",
+            source_line(read.location) or "a value in host memory",
+            size / 2**20,
+            self.left / 2**20,
+        )
+
+
+def _steps(loop: Op) -> dict[Value, Literal]:
+    """Arguments of the body to which each trip adds a constant, and this."""
+    body = loop.regions[0]
+    found: dict[Value, Literal] = {}
+    for argument, result in zip(body.args, body.results, strict=True):
+        add = result.op
+        if argument.shape or add is None or add.name != "add" or argument not in add.operands:
+            continue
+        step = splat_of(add.operands[1 if add.operands[0] is argument else 0])
+        if step is not None and int(step.scalar()) != 0:
+            found[argument] = step
+    return found
+
+
+def _chain(body: Block, rows: Value, counters: Set[Value]) -> list[Op] | None:
+    """The ops of the body that make `rows` of counters and values from outside; None where they need others."""
+    inside, arguments = set(body.ops), set(body.args)
+    needed: set[Op] = set()
+    pending = [rows]
+    while pending:
+        value = pending.pop()
+        op = value.op
+        if op is None or op not in inside:
+            if value in arguments and value not in counters:
+                return None
+        elif op not in needed:
+            if op.name not in _INDEXING or max(map(size_in_bytes, op.results)) > _MOST_BYTES:
+                return None
+            needed.add(op)
+            pending += op.operands
+    return [op for op in body.ops if op in needed]
+
+
+def _start(read: Op, chain: list[Op], counters: Mapping[Value, Value], attrs: dict[str, object]) -> list[Op]:
+    """Copies of the ops that make the numbers of the rows, of these counters, and the op that starts the transfer."""
+    values = dict(counters)
+    ops = []
+    for op in chain:
+        results = [(r.shape, r.dtype) for r in op.results]
+        copy = Op(op.name, [values.get(o, o) for o in op.operands], results, dict(op.attrs), (), op.location)
+        values.update(zip(op.results, copy.results, strict=True))
+        ops.append(copy)
+    source, rows = read.operands
+    ops.append(Op("ipu.read_ahead", (source, values.get(rows, rows)), (), dict(attrs), (), read.location))
+    return ops
+
+
+def _following(counter: Value, step: Literal, read: Op) -> tuple[list[Op], Value]:
+    """The counter of the next trip."""
+    type_ = [(counter.shape, counter.dtype)]
+    constant = Op("constant", (), type_, {"value": step}, (), read.location)
+    add = Op("add", (counter, constant.result), type_, {}, (), read.location)
+    return [constant, add], add.result
+
+
+def _may_write_ahead(body: Block, read: Op, counters: Set[Value]) -> bool:
+    """Whether the body may write rows that the next trip reads: other rows than it reads itself.
+
+    A result may lie in the memory of a donated argument of the same type.
+    """
+    source, rows = read.operands
+    for op in body.walk():
+        if op.name != "ipu.host_write" or len(op.operands) < 2:
+            continue
+        target = op.operands[1]
+        if op.attrs["buffer"] != read.attrs["buffer"] and (target.shape, target.dtype) != (source.shape, source.dtype):
+            continue
+        if len(op.operands) < 3 or not _are_same(op.operands[2], rows) or not _moves(rows, counters):
+            return True
+    return False
+
+
+def _number(rows: Value) -> Value:
+    """The number of a row, before it was converted, clamped or reshaped."""
+    while rows.op is not None and rows.op.name in ("reshape", "convert", "clamp"):
+        rows = rows.op.operands[1 if rows.op.name == "clamp" else 0]
+    return rows
+
+
+def _are_same(a: Value, b: Value) -> bool:
+    a, b = _number(a), _number(b)
+    if a is b:
+        return True
+    if a.op is None or b.op is None or a.op.name != b.op.name or a.op.attrs != b.op.attrs:
+        return False
+    return (bool(a.op.operands) and all(map(_are_same, a.op.operands, b.op.operands))) or a.op.name == "constant"
+
+
+def _moves(rows: Value, counters: Set[Value]) -> bool:
+    """Whether each trip has another row: the number is a counter and constants, added and subtracted."""
+    number = _number(rows)
+    if number in counters:
+        return True
+    op = number.op
+    if op is None or op.name not in ("add", "subtract"):
+        return False
+    moving = [o for o in op.operands if splat_of(o) is None]
+    return len(moving) == 1 and _moves(moving[0], counters)
