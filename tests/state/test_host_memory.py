@@ -267,6 +267,21 @@ def test_the_row_of_the_next_trip_arrives_beside_the_computation():
     assert "beside the program" in str(beside) and "beside" not in str(waits)
 
 
+def test_the_row_of_the_trip_before_leaves_beside_the_computation():
+    def decay(weights, x):
+        def layer(h, w):
+            w = on_device(w)
+            return jnp.tanh(h @ w), in_host(w * 0.9)
+
+        return jax.lax.scan(layer, x, weights)
+
+    arguments = shaped([(16, 256, 256), (8192, 256)], {0})
+    options = {"compiler_options": {"ipu_io_tiles": 32}}
+    reads = jax_ipu.estimate(layers, *arguments, **options)
+    both = jax_ipu.estimate(jax.jit(decay, out_shardings=(SRAM, HOST)), *arguments, **options)
+    assert both.overlapped_seconds == pytest.approx(2 * reads.overlapped_seconds, rel=0.01)
+
+
 def test_a_row_that_the_tiles_do_not_hold_is_read_when_it_is_used(caplog):
     program = jax.jit(layers).lower(*shaped([(4, 1024, 1024), (8, 1024)], {0})).compiler_ir("stablehlo")
     executable = compiler.compile(artifact(program), "mlir", with_io_tiles(2), "ipu2:64")

@@ -61,6 +61,7 @@ class Context:
         "stream_prefix",
         "strided_only",
         "tensors",
+        "writes_behind",
     )
 
     def __init__(
@@ -119,6 +120,8 @@ class Context:
         # The tiles for input and output, and what is read ahead to them, by its slot.
         self.io_tiles = 0
         self.ahead: dict[str, _ipu.Tensor] = {}
+        # Of a loop: what the trip before has left there.
+        self.writes_behind = _ipu.Sequence()
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 

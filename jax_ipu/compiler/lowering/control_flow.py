@@ -73,8 +73,8 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     state = _state(context, op, op.operands, body.args)
     context.tensors.update(zip(body.args, state, strict=True))
     starts = [op for op in body.ops if op.name == "ipu.read_ahead"]
-    if starts:
-        return _read_ahead(context, op, state, starts)
+    if starts or any(op.name == "ipu.host_write" and "slot" in op.attrs for op in body.ops):
+        return _overlapped(context, op, state, starts)
     with context.nested(f"{name} body") as sequence:
         context.lower_block(body)
         write_results(context, body, dict(enumerate(state)), name)
@@ -82,10 +82,11 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return state
 
 
-def _read_ahead(context: Context, op: Op, state: list[_ipu.Tensor], starts: list[Op]) -> Sequence[_ipu.Tensor]:
-    """A loop whose trips start reads for the next one, but for the last trip."""
-    body, name = op.regions[0], context.name(op)
-    end = body.ops.index(starts[-1]) + 1
+def _overlapped(context: Context, op: Op, state: list[_ipu.Tensor], starts: list[Op]) -> Sequence[_ipu.Tensor]:
+    """A loop whose trips start reads for the next one, but for the last trip, and writes of the one before."""
+    body, name, count = op.regions[0], context.name(op), op.attrs["count"]
+    end = body.ops.index(starts[-1]) + 1 if starts else 0
+    outer, context.writes_behind = context.writes_behind, _ipu.Sequence(f"{name} written")
     parts = ([o for o in body.ops[:end] if o not in starts], starts, body.ops[end:])
     functions = []
     for part in parts:
@@ -94,12 +95,17 @@ def _read_ahead(context: Context, op: Op, state: list[_ipu.Tensor], starts: list
             if part is parts[-1]:
                 write_results(context, body, dict(enumerate(state)), name)
         functions.append(context.graph.add_function(sequence))
+    take, start, compute = functions
+    written = context.graph.add_function(context.writes_behind)
+    context.writes_behind = outer
     with context.nested(f"{name} trip") as trip:
-        for function in functions:
+        for function in (take, start, written, compute):
             trip.call(function)
-    context.sequence.repeat(op.attrs["count"] - 1, trip)
-    context.sequence.call(functions[0])
-    context.sequence.call(functions[-1])
+    for function in (take, start, compute):
+        context.sequence.call(function)
+    context.sequence.repeat(count - 2, trip)
+    for function in (take, written, compute, written):
+        context.sequence.call(function)
     return state
 
 

@@ -88,14 +88,21 @@ def _on_io_tiles(context: Context, dtype: str, shape: Shape, name: str) -> _ipu.
 
 
 def lower_host_write(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Streams a result out, or copies rows to a remote buffer."""
+    """Streams a result out, or copies rows to a remote buffer; with a slot, in the next trip of the loop."""
     value, *rest = op.operands
     if "result" in op.attrs:
         write_result(context, value, op.attrs["result"])
         return []
     target, *rows = rest
-    buffer = _remote_buffer(context, op, target)
-    context.sequence.remote_write(context.tensor(value), buffer, _rows(context, target, rows), context.name(op))
+    buffer, source, numbers = _remote_buffer(context, op, target), context.tensor(value), _rows(context, target, rows)
+    name = context.name(op)
+    if "slot" not in op.attrs:
+        context.sequence.remote_write(source, buffer, numbers, name)
+        return []
+    slot, there = (_on_io_tiles(context, t.dtype, t.shape, name) for t in (source, numbers))
+    context.sequence.copy(source, slot, name)
+    context.sequence.copy(numbers, there, name)
+    context.writes_behind.remote_write(slot, buffer, there, name)
     return []
 
 

@@ -10,7 +10,8 @@ layers whose weights are stacked, becomes
         ... row ...
 
 The number of a row must follow from counters of the loop and values from outside, and the loop must not write the rows.
-What is read as a whole, outside of loops, is read as early as these tiles have room.
+A row that a loop writes leaves from these tiles in the trip after. What is read as a whole, outside of loops, is read
+as early as there is room.
 """
 
 from __future__ import annotations
@@ -118,6 +119,12 @@ class _ReadAhead:
             read.drop()
             body.ops.remove(read)
         body.ops[:0] = [*takes, *starts]
+        for write in body.ops:
+            size = size_in_bytes(write.operands[0]) if write.name == "ipu.host_write" else self.left + 1
+            if size <= self.left and len(write.operands) == 3:
+                self.left -= size
+                write.attrs["slot"] = f"behind{self.number}"
+                self.number += 1
         return before
 
     def _warn(self, read: Op, size: int) -> None:
