@@ -18,10 +18,11 @@ namespace {
 
 using ipu_model::Timeline;
 
-// A run of two operations with a transfer before them; the second is in a loop of `trips` trips.
+// A run of two operations with a transfer before them; the second is in a loop of `trips` trips. `ahead`: the
+// transfer is to tiles for input and output, which the second uses.
 class TwoOperations : public Timeline {
  public:
-  explicit TwoOperations(std::uint64_t trips) : trips_(trips) {
+  explicit TwoOperations(std::uint64_t trips, bool ahead = false) : trips_(trips), ahead_(ahead) {
     for (const char* name : {"dot_general model.py:12 (loss)", "map"}) {
       ipu_model::OperationCost& cost = report_.operations.emplace_back();
       cost.kind = "popops::map";
@@ -46,6 +47,7 @@ class TwoOperations : public Timeline {
     step.name = "in0";
     step.bytes = 1024;
     step.host_cycles = 1000;
+    step.uses_io_tiles = ahead_;
     visit(step);
     step = {};
     step.kind = Kind::kOperation;
@@ -58,7 +60,9 @@ class TwoOperations : public Timeline {
     step.kind = Kind::kOperation;
     step.operation = 1;
     step.cycles = ipu_model::Cycles{100, 20, 10} * trips_;
+    step.uses_io_tiles = ahead_;
     visit(step);
+    step.uses_io_tiles = false;
     step.kind = Kind::kLoopEnd;
     visit(step);
     return true;
@@ -66,6 +70,7 @@ class TwoOperations : public Timeline {
 
  private:
   const std::uint64_t trips_;
+  const bool ahead_;
   ipu_model::Report report_;
   // The second operation has two.
   const std::vector<std::vector<ipu_model::SuperstepCost>> supersteps_ = {
@@ -259,6 +264,22 @@ TEST(ReplicasThatCommunicateAreSimultaneous) {
   for (int launch = 0; launch < 2; ++launch)
     CHECK_EQ(a[static_cast<std::size_t>(launch)].begin_ps, b[static_cast<std::size_t>(launch) + 1].begin_ps);
   CHECK_EQ(a[0].begin_ps, 6000000u);
+}
+
+TEST(OperationsRunBesideTransfersToTilesForInputAndOutput) {
+  Trace trace;
+  const std::shared_ptr<TracedWork> work = NewRun(trace, 0, 0);
+  work->timeline = std::make_shared<TwoOperations>(3, true);
+  Trace::Add(work);
+  trace.Stop();
+  const TracePlane plane = MakePlanes(trace, {})[0];
+  const double clock = ClockOf(plane);
+  const std::vector<TraceEvent>& operations = LineOf(plane, "XLA Ops")->events;
+  const std::uint64_t begin = LineOf(plane, "XLA Modules")->events[0].begin_ps;
+  CHECK_EQ(operations[0].begin_ps, begin);
+  CHECK(AreCycles(operations[1].begin_ps - begin, 1000, clock));
+  CHECK(AreCycles(DurationOf(plane, "Host link"), 1000, clock));
+  CHECK(AreCycles(DurationOf(plane, "XLA Modules"), 1000 + 3 * 130, clock));
 }
 
 TEST(TransfersOutsideRunsAndStreamsFromOtherIpus) {
