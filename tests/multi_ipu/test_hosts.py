@@ -1,0 +1,172 @@
+"""jax.distributed over hosts with addresses of their own: they are slow, lose each other, die, and start again."""
+
+import re
+
+import numpy as np
+import pytest
+
+from support.hosts import hosts, why_not
+
+pytestmark = [pytest.mark.nightly, pytest.mark.skipif(why_not() != "", reason=why_not())]
+
+PORT = 7117
+TRAIN = """
+import os, sys, time
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+jax.distributed.initialize(address, num_processes=count, process_id=process, heartbeat_timeout_seconds=heartbeat)
+
+mesh = Mesh(np.array(jax.devices("ipu")), ("data",))
+split, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
+rows = 4 * len(jax.devices("ipu"))
+
+def batch(step):
+    x = np.random.default_rng(step).normal(size=(rows, 8)).astype(np.float32)
+    return jax.make_array_from_callback(x.shape, split, lambda index: x[index])
+
+@jax.jit(donate_argnums=0)
+def update(weights, x):
+    loss = lambda w: ((jnp.tanh(x @ w) - x) ** 2).mean()
+    return weights - 0.1 * jax.grad(loss)(weights)
+
+def train(weights, steps):
+    for step in steps:
+        weights = jax.block_until_ready(update(weights, batch(step)))
+        print("AT", step, flush=True)
+        time.sleep(pause)
+    return weights
+
+def start():
+    w = np.eye(8, dtype=np.float32)
+    return jax.make_array_from_callback(w.shape, whole, lambda index: w[index])
+
+def tell(weights):
+    print("SUM", repr(float(jnp.abs(weights.addressable_shards[0].data).sum())), flush=True)
+"""
+# Without the wait of jax.distributed.shutdown for processes that have gone.
+LEAVE = "\nsys.stdout.flush()\nos._exit(0)\n"
+END = "\njax.distributed.shutdown()\n"
+
+
+def begin(all_hosts, folder, code, ipus=1, heartbeat=100, pause=0.0, timeout=60, end=END):
+    for process, host in enumerate(all_hosts):
+        known = (
+            f"address, count, process = '{all_hosts[0].address}:{PORT}', {len(all_hosts)}, {process}\n"
+            f"heartbeat, pause = {heartbeat}, {pause}\n"
+        )
+        environment = {
+            "JAX_PLATFORMS": "ipu,cpu",
+            "JAX_IPU_DEVICE_COUNT": str(ipus),
+            "JAX_IPU_MODEL_NUM_TILES": "16",
+            "JAX_IPU_PROCESS_TIMEOUT": str(timeout),
+            "JAX_IPU_HOST_THREADS": "1",
+        }
+        host.start(known + TRAIN + code + end, folder / f"{host.name}.txt", **environment)
+
+
+def sums(all_hosts, seconds=120):
+    for host in all_hosts:
+        assert host.end(seconds) == 0, host.said()
+    return [float(re.search(r"SUM (\S+)", host.path.read_text())[1]) for host in all_hosts]
+
+
+def expected(steps, rows):
+    """The same in NumPy, in float64."""
+    weights = np.eye(8)
+    for step in range(steps):
+        x = np.random.default_rng(step).normal(size=(rows, 8)).astype(np.float32).astype(np.float64)
+        y = np.tanh(x @ weights)
+        weights -= 0.1 * x.T @ (2 * (y - x) * (1 - y * y) / x.size)
+    return np.abs(weights).sum()
+
+
+def test_hosts_train_together(tmp_path):
+    with hosts(3) as three:
+        begin(three, tmp_path, "tell(train(start(), range(8)))", ipus=2)
+        np.testing.assert_allclose(sums(three), expected(8, 24), rtol=1e-4)
+
+
+def test_sixteen_processes(tmp_path):
+    with hosts(16) as sixteen:
+        begin(sixteen, tmp_path, "tell(train(start(), range(3)))", timeout=300)
+        np.testing.assert_allclose(sums(sixteen, 600), expected(3, 64), rtol=1e-4)
+
+
+def test_a_host_that_is_away_for_seconds(tmp_path):
+    """Its packets are lost, and sent again when it is back."""
+    with hosts(3) as three:
+        begin(three, tmp_path, "tell(train(start(), range(10)))", pause=0.2)
+        three[0].wait_for("AT 2", 120)
+        three[1].unplug()
+        try:
+            three[2].process.wait(3)
+        except Exception:
+            pass
+        three[1].plug()
+        np.testing.assert_allclose(sums(three), expected(10, 12), rtol=1e-4)
+
+
+def test_a_host_that_vanishes(tmp_path):
+    """No connection is closed. The others are told within the bound, and by name."""
+    code = """
+try:
+    train(start(), range(1000))
+except Exception as error:
+    print("ERROR", str(error).replace("\\n", " "), flush=True)
+"""
+    with hosts(3) as three:
+        begin(three, tmp_path, code, pause=0.2, timeout=10, end=LEAVE)
+        three[0].wait_for("AT 2", 120)
+        three[2].unplug()
+        for host in three[:2]:
+            host.wait_for("ERROR", 40)
+            assert host.end(20) == 0
+        errors = [re.search("ERROR (.*)", host.path.read_text())[1] for host in three[:2]]
+        assert any("process 2 did not take part in a collective within 10 s" in error for error in errors), errors
+        assert all("process 2" in error for error in errors), errors
+
+
+def test_a_host_that_dies(tmp_path):
+    code = """
+try:
+    train(start(), range(1000))
+except Exception as error:
+    print("ERROR", str(error).replace("\\n", " "), flush=True)
+"""
+    with hosts(2) as two:
+        begin(two, tmp_path, code, pause=0.2, timeout=30, end=LEAVE)
+        two[0].wait_for("AT 2", 120)
+        two[1].process.kill()
+        two[0].wait_for("ERROR", 40)
+        assert "process 1 has closed the connection: it has ended or crashed" in two[0].said()
+
+
+CHECKPOINTS = """
+import orbax.checkpoint as ocp
+manager = ocp.CheckpointManager(folder, options=ocp.CheckpointManagerOptions(max_to_keep=2))
+first, weights = 0, start()
+if manager.latest_step() is not None:
+    first = manager.latest_step() + 1
+    weights = manager.restore(manager.latest_step(), args=ocp.args.StandardRestore({"w": weights}))["w"]
+    print("FROM", first, flush=True)
+for step in range(first, 12):
+    weights = train(weights, [step])
+    manager.save(step, args=ocp.args.StandardSave({"w": weights}))
+    manager.wait_until_finished()
+    print("SAVED", step, flush=True)
+tell(weights)
+"""
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path):
+    """A host dies, all processes end, and all start again from the last checkpoint."""
+    folder = f"folder = {str(tmp_path / 'checkpoints')!r}\n"
+    with hosts(2) as two:
+        begin(two, tmp_path, folder + CHECKPOINTS, pause=0.2, timeout=20, heartbeat=10)
+        two[0].wait_for("SAVED 3", 180)
+        two[1].process.kill()
+        assert two[0].end(90) != 0
+    with hosts(2) as two:
+        begin(two, tmp_path, folder + CHECKPOINTS)
+        np.testing.assert_allclose(sums(two, 180), expected(12, 8), rtol=1e-4)
+        assert int(re.search(r"FROM (\d+)", two[0].path.read_text())[1]) >= 4
