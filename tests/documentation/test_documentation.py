@@ -23,6 +23,7 @@ PAGES = (
     "fit_a_model.md",
     "find_what_is_slow.md",
     "tiles.md",
+    "performance.md",
     "program_the_tiles.md",
 )
 REFERENCE = sorted(
