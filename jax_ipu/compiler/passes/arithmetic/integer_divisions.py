@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
-from jax_ipu.compiler.passes.intervals import interval_of
+from jax_ipu.compiler.passes.arithmetic.intervals import interval_of
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, bit_width
 
