@@ -5,7 +5,6 @@ Thin: models become JAX functions (:mod:`jax_ipu.models`), and the ``ipu`` platf
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -15,23 +14,15 @@ from typing import Any
 
 import jax
 
-from jax_ipu import _ipu
-from jax_ipu.compiler.estimates import compilation_of
 from jax_ipu.config import config
 from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.models import archive, plans, training
 from jax_ipu.models.adapters import adapt, adapt_loss
 from jax_ipu.models.arrays import arguments
-from jax_ipu.models.compiled import (
-    CompiledModel,
-    compile_for_target,
-    compile_on_devices,
-    place_loaded,
-    program_for_target,
-)
-from jax_ipu.models.devices import PLATFORM, first_devices, target_name
+from jax_ipu.models.compiled import CompiledModel, place_loaded
+from jax_ipu.models.devices import PLATFORM, describe_devices, first_devices, target_name
 from jax_ipu.models.optimizers import optimizer_of
-from jax_ipu.models.plans import Plan
+from jax_ipu.models.planner import Planner
 from jax_ipu.models.precision import PRECISIONS
 from jax_ipu.models.search import CompiledPlan, Search
 from jax_ipu.models.traced_model import TracedModel, trace
@@ -201,28 +192,11 @@ class GraphCoreManager:
         """
         with self._lock:
             self._check_ready()
-            target = _ipu.Target(config.model_version, config.model_num_tiles)
-            devices = [] if self.compile_only else jax.local_devices(backend=PLATFORM)
-            info = []
-            for i, number in enumerate(config.device_ids() if self.compile_only else [d.id for d in devices]):
-                info.append(
-                    {
-                        "id": number,
-                        "architecture": config.model_version,
-                        "num_tiles": target.num_tiles,
-                        "memory_per_tile": target.bytes_per_tile,
-                        "memory_total": target.num_tiles * target.bytes_per_tile,
-                        "clock_frequency": target.tile_clock_frequency,
-                        "device": "model" if config.use_model else "hardware",
-                        "memory_in_use": int(devices[i].memory_stats()["bytes_in_use"]) if devices else 0,
-                        "used": i < self.num_ipus,
-                        "models": [
-                            f"{model.kind}: {model.distribution[i]}"
-                            for model in self._models
-                            if i < len(model.distribution)
-                        ],
-                    }
-                )
+            info = describe_devices(with_memory=not self.compile_only)
+            for i, description in enumerate(info):
+                models = [model for model in self._models if i < len(model.distribution)]
+                description["used"] = i < self.num_ipus
+                description["models"] = [f"{model.kind}: {model.distribution[i]}" for model in models]
             return info
 
     # Models -------------------------------------------------------------------------------------------------------
@@ -255,7 +229,7 @@ class GraphCoreManager:
         self._start()
         inputs = arguments(example_inputs)
         traced = trace(adapt(model, inputs), inputs, self.precision)
-        return self._adopt(traced, self._first_that_fits(traced))
+        return self._adopt(traced, self._planner().first_that_fits(traced))
 
     @boundary
     def optimize_model(self, model: Any, example_inputs: Any) -> CompiledModel:
@@ -277,26 +251,14 @@ class GraphCoreManager:
         self._start()
         inputs = arguments(example_inputs)
         traced = trace(adapt(model, inputs), inputs, self.precision)
-        pieces = {1: traced}
-        search = Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
-        # The manager's settings come first: another plan must be faster to be chosen.
-        proportions = [self.memory_proportion, *(p for p in plans.PROPORTIONS if p != self.memory_proportion)]
-        for distribution, count in self._distributions(traced, alone=True):
-            base = self._plan(distribution, count)
-            search.try_all(base._replace(memory_proportion=p) for p in proportions)
-        if search.nothing_fits:
-            for number in self._slice_counts(model, traced):
-                rows = plans.example_slice(traced, number)
-                pieces[number] = plans.sliced(traced, trace(adapt(model, rows), rows, self.precision))
-                search.try_all(
-                    self._plan(distribution, count)._replace(batch_slices=number)
-                    for distribution, count in self._distributions(traced, alone=True)
-                    if distribution != "batch"
-                )
-                if not search.nothing_fits:
-                    break
+        planner = self._planner()
+        search = planner.search(
+            traced,
+            lambda: self._slice_counts(model, traced),
+            lambda rows: trace(adapt(model, rows), rows, self.precision),
+        )
         compiled = self._adopt(traced, search.best())
-        compiled.report = search.report(self._plan("none", 1))
+        compiled.report = search.report(planner.plan("none", 1))
         return compiled
 
     @boundary
@@ -325,12 +287,7 @@ class GraphCoreManager:
         self._start()
         inputs = arguments(example_inputs)
         traced = trace(adapt(model, inputs), inputs, self.precision)
-        for distribution in self._distributions(traced, alone=False):
-            program = program_for_target(traced, self._plan(*distribution), plans.step_of(traced))
-            compilation = compilation_of(*program, target_name(), detailed=True)
-            if compilation.error is None:
-                break
-        result = report_of(compilation)
+        result = report_of(self._planner().compilation(traced))
         if path is not None:
             result.save(path)
         return result
@@ -476,29 +433,9 @@ class GraphCoreManager:
             self.precision,
             seed,
         )
-        moments = trainer.initial_state(self._devices[0])
-        step_of = functools.cache(lambda recompute: trainer.step(moments, recompute))
-        traced = step_of("nothing").traced
-        search = Search(lambda plan: self._compile(traced, plan, step_of(plan.recompute).step))
-        for distribution, count in self._distributions(traced, alone=False):
-            base = self._plan(distribution, count)
-            search.try_all([base])
-            if optimize or search.nothing_fits:
-                search.try_all(base._replace(recompute=recompute) for recompute in training.RECOMPUTE)
-            if optimize:
-                best = search.best().plan if not search.nothing_fits else base
-                search.try_all(best._replace(memory_proportion=p) for p in plans.PROPORTIONS)
-            if not search.nothing_fits:
-                break
-        if self.num_ipus > 1 and (search.nothing_fits or (optimize and search.best().plan.distribution == "weights")):
-            staged = self._in_stages(trainer, gradient_accumulation, search)
-            if staged is not None:
-                return staged
-        chosen = search.best()
-        step = training.TrainingStep(*self._fields(traced, chosen))
-        step.batches = trainer.batches
-        step.weights_of = step_of(chosen.plan.recompute).weights_of
-        step.report = search.report(self._plan("none", 1)) if optimize else ""
+        step = self._planner().training_step(
+            trainer, optimize, lambda search: self._in_stages(trainer, gradient_accumulation, search)
+        )
         self._models.add(step)
         return step
 
@@ -509,7 +446,7 @@ class GraphCoreManager:
         """
         from jax_ipu.pipelines.model_step import StagedTrainingStep
 
-        plan = self._plan("stages", self.num_ipus)
+        plan = self._planner().plan("stages", self.num_ipus)
         try:
             step = StagedTrainingStep(trainer, plan, target_name(), self.precision, micro_batches, self._devices)
         except ValueError as reason:
@@ -518,53 +455,21 @@ class GraphCoreManager:
         if not search.nothing_fits and search.best().cost <= step.cost:
             step.release()
             return None
-        self._models.add(step)
         return step
 
     # Compilation --------------------------------------------------------------------------------------------------
 
-    def _plan(self, distribution: str, count: int) -> Plan:
-        return Plan(self.memory_proportion, self.enable_half_partials, distribution=distribution, num_ipus=count)
-
-    def _distributions(self, traced: TracedModel, alone: bool) -> list[tuple[str, int]]:
-        found = list(plans.distributions(traced, self.num_ipus))
-        return [*found, ("none", 1)] if alone and self.num_ipus > 1 else found
-
-    def _compile(self, traced: TracedModel, plan: Plan, step: Callable[..., Any] | None = None) -> CompiledPlan:
-        step = step or plans.step_of(traced)
-        if self.compile_only:
-            data, cost = compile_for_target(traced, plan, target_name(), step)
-            return CompiledPlan(plan, cost, None, data)
-        placed, cost = compile_on_devices(traced, plan, self._devices, target_name(), step)
-        return CompiledPlan(plan, cost, placed)
-
-    def _first_that_fits(self, traced: TracedModel) -> CompiledPlan:
-        """Splits the batch over the IPUs if it divides evenly and fits, else the weights."""
-        *others, last = self._distributions(traced, alone=False)
-        for distribution, count in others:
-            try:
-                return self._compile(traced, self._plan(distribution, count))
-            except RuntimeError as error:
-                if not plans.is_out_of_memory(error):
-                    raise
-        return self._compile(traced, self._plan(*last))
-
-    def _fields(self, traced: TracedModel, compiled: CompiledPlan) -> tuple[Any, ...]:
-        """The arguments of CompiledModel."""
-        return (
-            traced.kind,
+    def _planner(self) -> Planner:
+        return Planner(
+            self.num_ipus,
             self.precision,
-            target_name(),
-            compiled.plan,
-            compiled.cost,
-            traced.signature,
-            traced.weights,
-            compiled.placed,
-            compiled.data,
+            self.memory_proportion,
+            self.enable_half_partials,
+            None if self.compile_only else self._devices,
         )
 
     def _adopt(self, traced: TracedModel, compiled: CompiledPlan) -> CompiledModel:
-        model = CompiledModel(*self._fields(traced, compiled))
+        model = self._planner().model(traced, compiled)
         with self._lock:
             self._models.add(model)
         return model

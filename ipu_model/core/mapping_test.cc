@@ -315,7 +315,7 @@ TEST(AlignedViewsGiveOneVertexPerTile) {
   CHECK_EQ(linear.VerticesOver(matrix, 1472).size(), 64u);
 }
 
-// Columns are cut into blocks, and within a block: as the operands of products are.
+// As the operands of products are mapped: columns are in 8 blocks of 16, of which each is cut into 7 parts.
 TEST(ViewsAcrossCutDimensionsGiveOneVertexPerPart) {
   const Mapping mapping(Grid::Of({1, 512, 8, 16}, {1, 25, 8, 7}, 1472));
   const std::vector<View> views = {{0, DType::kF32, 0, {512, 128}, {128, 1}},

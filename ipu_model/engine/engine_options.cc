@@ -41,7 +41,7 @@ Setter Word(const std::string& possible) {
 
 EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
   poplar::OptionFlags flags = given;
-  // A runtime reads the variable itself.
+  // The runtime, whose engines have this option, reads the variable itself (jax_ipu/environment.py).
   if (flags.find("replicas") == flags.end()) poplar::readJSONFromEnv("POPLAR_ENGINE_OPTIONS", flags);
   EngineOptions options;
   bool all = false, enable_prefetch = true, has_graph = false, has_execution = false;

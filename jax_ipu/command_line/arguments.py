@@ -60,9 +60,11 @@ class Parser(argparse.ArgumentParser):
                 meant = _meant(name, known)
                 hints.append(f"{one}: did you mean {meant}?" if meant else f"{one}: no option of {self.prog}")
             elif not of_an_option and "--arg" in known:
-                hints.append(f"{one}: an argument of the function is given as --arg {one}")
+                given = f"{one}: an argument of the function is given as --arg {one}"
+                asked = "an argument of the function is given as --arg TYPE[SHAPE], such as --arg 'f32[128,784]'"
+                hints.append(given if "[" in one else asked)
             of_an_option = one.startswith("--") and "=" not in one  # what follows may be its value
-        self.error(". ".join([f"unknown arguments: {' '.join(unknown)}", *hints]))
+        self.error(". ".join([f"unknown arguments: {' '.join(unknown)}", *dict.fromkeys(hints)]))
 
 
 def _meant(name: str, known: Sequence[str]) -> str | None:

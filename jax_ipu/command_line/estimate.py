@@ -149,6 +149,8 @@ def _saved(path: str) -> Any:
     from jax_ipu.compiler.estimates import Estimate
     from jax_ipu.reports import Report
 
+    if not Path(path).is_file():
+        raise UsageError(f"there is no file {path}")
     try:
         values = json.loads(Path(path).read_text())
         if isinstance(values, dict) and "format" in values:

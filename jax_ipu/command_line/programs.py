@@ -178,7 +178,7 @@ def functions_in(text: str) -> list[str]:
 def _check_call(what: str, function: Callable[..., Any], values: tuple[Any, ...], donated: tuple[int, ...]) -> None:
     """Raises UsageError if the function cannot be called with so many arguments, or does not have the donated ones."""
     if wrong := [number for number in donated if not 0 <= number < len(values)]:
-        raise UsageError(f"--donate {wrong[0]}: {what} gets {len(values)} arguments, numbered from 0")
+        raise UsageError(f"--donate {wrong[0]}: {what} gets {_arguments(len(values))}, numbered from 0")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions in C have none
@@ -186,11 +186,15 @@ def _check_call(what: str, function: Callable[..., Any], values: tuple[Any, ...]
     try:
         signature.bind(*values)
     except TypeError as error:
-        given = f"{len(values)} argument{'' if len(values) == 1 else 's'}"
+        given = _arguments(len(values))
         raise UsageError(
             f"{what} takes {signature}, but gets {given}: {error}. Give --arg once for each argument, as in"
             f" --arg f32[128,784], or a function {_EXAMPLE_ARGUMENTS} that returns them"
         ) from None
+
+
+def _arguments(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
 
 
 def _options(texts: list[str]) -> dict[str, str]:

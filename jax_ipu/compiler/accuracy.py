@@ -151,7 +151,7 @@ class Band(NamedTuple):
     known: float
 
     def __str__(self) -> str:
-        if self.error is None:
+        if self.error is None or self.known < 0.005:  # of 0 % nothing can be said
             return "unknown"
         part = "" if self.known > 0.995 else f" for {100 * self.known:.0f} % of it"
         return f"{100 * self.error:.0f} %{part}"

@@ -13,56 +13,33 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
-from jax_ipu.compiler.passes import (
-    blocks,
-    canonicalize,
-    combine_collectives,
-    cse,
-    dce,
-    expand,
-    flat_indices,
+from jax_ipu.compiler.passes import cse, dce, invariants, loops, outline, random_counters, recompute, schedule, threefry
+from jax_ipu.compiler.passes.arithmetic import (
     fuse,
     hoist_broadcasts,
-    host_memory,
-    index_parts,
-    inline,
-    inplace,
     integer_divisions,
-    invariants,
     joined,
-    known_indices,
-    last_updates,
-    layouts,
-    long_reductions,
-    long_rows,
-    loops,
     masked_parts,
     masked_sums,
-    masked_updates,
     matmul_roles,
     narrow_sums,
-    nested_updates,
-    order_statistics,
-    outline,
-    padded_state,
-    partial_reads,
-    random_counters,
-    read_ahead,
-    readers_first,
-    recompute,
-    row_loops,
-    scalar_branches,
-    scattered_sums,
-    schedule,
     short_reductions,
     simplify,
     sink_broadcasts,
-    sorted_lookups,
-    sorted_positions,
-    sum_collectives,
-    threefry,
-    true_positions,
-    wrap_indices,
+)
+from jax_ipu.compiler.passes.collectives import combine_collectives, scattered_sums, sum_collectives
+from jax_ipu.compiler.passes.expansions import canonicalize, expand, inline, layouts, scalar_branches
+from jax_ipu.compiler.passes.in_parts import blocks, index_parts, long_reductions, long_rows, row_loops
+from jax_ipu.compiler.passes.indices import flat_indices, known_indices, last_updates, partial_reads, wrap_indices
+from jax_ipu.compiler.passes.sorts import order_statistics, sorted_lookups, sorted_positions, true_positions
+from jax_ipu.compiler.passes.state import (
+    host_memory,
+    inplace,
+    masked_updates,
+    nested_updates,
+    padded_state,
+    read_ahead,
+    readers_first,
 )
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged

@@ -29,3 +29,23 @@ def first_devices(count: int) -> list[Any]:
             f"jax_ipu.config.device_count = {count} before the first use of JAX"
         )
     return list(devices[:count])
+
+
+def describe_devices(with_memory: bool) -> list[dict[str, Any]]:
+    """What each IPU of the platform is; the memory in use is 0 without `with_memory`, which needs JAX's client."""
+    target = _ipu.Target(config.model_version, config.model_num_tiles)
+    devices = jax.local_devices(backend=PLATFORM) if with_memory else []
+    in_use = {device.id: int(device.memory_stats()["bytes_in_use"]) for device in devices}
+    return [
+        {
+            "id": number,
+            "architecture": config.model_version,
+            "num_tiles": target.num_tiles,
+            "memory_per_tile": target.bytes_per_tile,
+            "memory_total": target.num_tiles * target.bytes_per_tile,
+            "clock_frequency": target.tile_clock_frequency,
+            "device": "model" if config.use_model else "hardware",
+            "memory_in_use": in_use.get(number, 0),
+        }
+        for number in in_use or config.device_ids()
+    ]

@@ -21,14 +21,19 @@ export function cyclesError(program: Program): { text: string; why: string } {
 /** An expected error that is known for a share of something. */
 const partly = (error: number, share: number): string => (share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)}, rest unknown`);
 
+const variablesAlone = "variables alone";
+
 /** The same of its memory: of a tile, or of all tiles. */
 export function memoryError(program: Program, tile: number | null = null): { text: string; why: string } {
   const { share, error, known } = program.memoryError(tile);
-  if (program.unknownCategories().length) return { text: "variables alone", why: "exact for variables and constants; the rest was not planned, so the program needs more than this." };
+  if (program.unknownCategories().length) return { text: variablesAlone, why: "exact for variables and constants; the rest was not planned, so the program needs more than this." };
   if (error === null) return { text: "unknown", why: "The model's memory has not been compared with a compiled program." };
   const why = `${known.join(" and ")}: ${plusMinus(error)}, given the tile mapping; the rest, and how Poplar places them, has not been compared with a compiled program.`;
   return { text: partly(error, share), why };
 }
+
+/** The same as a sentence. */
+export const memorySentence = ({ text, why }: { text: string; why: string }): string => (text === variablesAlone ? `Of variables alone: ${why}` : `Expected error: ${text}.`);
 
 /** The small label that says how far off a figure may be. */
 export const errorLabel = ({ text, why }: { text: string; why: string }): HTMLElement =>

@@ -1,9 +1,10 @@
 // The timeline of the Execution view: the program tree, the phases of its steps, and which tiles are busy.
-import { checkbox, choice, h, key, on, perFrame, rectangle, sized, tooltip, facts, within } from "./dom";
+import { checkbox, choice, facts, h, key, on, perFrame, rectangle, sized, tooltip, within } from "./dom";
 import { lanes, shade, type Lanes, type Span } from "./lanes";
-import { phases, type Phases } from "./model";
+import { phases } from "./model";
 import { cycles, integer, percent } from "./numbers";
-import { colour, heat, pixel } from "./theme";
+import { StepPixels, type Columns } from "./step_pixels";
+import { colour } from "./theme";
 import { marks, Sight, Timeline } from "./timeline";
 import type { Context } from "./view";
 
@@ -24,6 +25,8 @@ interface Lane {
 }
 
 const laneTitles: Record<Lanes, string> = { program: "Program", layers: "Layers", functions: "Functions" };
+
+const cut = (text: string, letters: number): string => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
 
 /** `onWidth` is told how many cycles the timeline has, and whether they are those of all executions. */
 export function stepsTimeline(context: Context, onWidth: (cycles: number, all: boolean) => void) {
@@ -46,11 +49,10 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
   const line = h("div.hover-line", { hidden: true });
   const stage = h("div.timeline", null, overview, canvas, line);
   const tip = tooltip(stage);
+  const painter = new StepPixels(program, timeline);
   let overviewImage: ImageData | null = null;
   // The pixels of the lanes: while the timeline moves, only new columns are computed.
   let kept: { shape: string; tiles: string; perPixel: number; column: number; first: Int32Array; last: Int32Array; images: Map<string, ImageData> } | null = null;
-  const fade: Record<keyof Phases | "idle", number> = { exchange: 0, links: 0, compute: 0, sync: 0, idle: 0 };
-  let palette = heat();
 
   // Read once a frame: asking the stage makes the browser lay it out.
   let inside = 1;
@@ -78,90 +80,9 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
     return at;
   }
 
-  /** Phases of the pixel columns [x0, x1) as stacked parts. */
-  function drawPhases(pixels: Uint32Array, width: number, height: number, from: number, perPixel: number, x0: number, x1: number, first?: Int32Array, last?: Int32Array): void {
-    const a = new Float64Array(phases.length);
-    const b = new Float64Array(phases.length);
-    let step = timeline.stepAt(from + x0 * perPixel);
-    timeline.phasesTo(step, from + x0 * perPixel, a);
-    const n = program.stepCount;
-    for (let x = x0; x < x1; x++) {
-      const end = Math.min(timeline.total, from + (x + 1) * perPixel);
-      const begun = step;
-      while (step < n - 1 && timeline.start[step + 1] <= end) step++;
-      timeline.phasesTo(step, end, b);
-      if (first && last) {
-        first[x] = begun;
-        last[x] = step > begun && timeline.start[step] >= end ? step - 1 : step;
-      }
-      let sum = 0;
-      for (let i = 0; i < a.length; i++) sum += b[i] - a[i];
-      // From the bottom up: what tiles wait for comes first.
-      let below = 0;
-      for (let i = 0, y = height - 1; i < a.length; i++) {
-        below += b[i] - a[i];
-        const top = i === a.length - 1 ? -1 : height - 1 - Math.round((below / (sum || 1)) * height);
-        for (const shade = fade[phases[i][0]]; y > top; y--) pixels[y * width + x] = shade;
-      }
-      a.set(b);
-    }
-  }
-
-  /** Which tiles are busy when, where a step is wide enough to see its phases. */
-  function drawTilesInSteps(pixels: Uint32Array, width: number, height: number, from: number, perPixel: number, x0: number, x1: number, first: Int32Array, last: Int32Array, upper: number, lower: number): void {
-    const matrix = program.tileCompute();
-    if (!matrix) return;
-    const { steps } = program;
-    for (let x = x0; x < x1; ) {
-      const step = first[x];
-      let end = x + 1;
-      while (end < x1 && first[end] === step && last[end] === step) end++;
-      if (last[x] !== step || timeline.start[step + 1] - timeline.start[step] < 4 * perPixel) {
-        x = end;
-        continue;
-      }
-      const times = timeline.times(step);
-      const exchange = steps.exchange[step] * times;
-      const moving = steps.links[step] > 0 ? fade.links : fade.exchange;
-      const compute = steps.compute[step] * times;
-      const row = matrix.row(step);
-      const busy = new Float64Array(height);
-      for (let y = 0; y < height; y++) {
-        const low = Math.floor(upper + (y / height) * (lower - upper));
-        const high = Math.max(low + 1, Math.ceil(upper + ((y + 1) / height) * (lower - upper)));
-        for (let tile = low; tile < high && tile < row.length; tile++) if (row[tile] > busy[y]) busy[y] = row[tile];
-      }
-      for (; x < end; x++) {
-        const into = from + (x + 0.5) * perPixel - timeline.start[step];
-        const computing = into - exchange;
-        for (let y = 0, at = x; y < height; y++, at += width) {
-          pixels[at] = into < exchange ? moving : computing >= compute ? fade.sync : computing < busy[y] * times ? palette[Math.max(1, Math.round((255 * busy[y] * times) / (compute || 1)))] : fade.idle;
-        }
-      }
-    }
-  }
-
-  /** Tile balance: mean over the busiest tile, of the compute in each pixel column. */
-  function drawBalance(pixels: Uint32Array, width: number, height: number, x0: number, x1: number, first: Int32Array, last: Int32Array): void {
-    for (let x = x0; x < x1; x++) {
-      let mean = 0;
-      let most = 0;
-      for (let step = first[x]; step <= last[x]; step++) {
-        mean += program.steps.mean_compute[step];
-        most += program.steps.compute[step];
-      }
-      const idle = height - Math.round((height * mean) / (most || 1));
-      for (let y = 0, at = x; y < height; y++, at += width) pixels[at] = y < idle ? fade.idle : fade.compute;
-    }
-  }
-
-  const draw = () => {
-    const started = performance.now();
+  /** What has a colour for each pixel: phases, balance and tiles. */
+  function drawPixels(pen: CanvasRenderingContext2D, cssHeight: number): void {
     const ratio = devicePixelRatio || 1;
-    const cssWidth = stage.clientWidth;
-    if (cssWidth < 20 || !program.stepCount) return;
-    const cssHeight = arrange();
-    const pen = sized(canvas, cssWidth, cssHeight);
     const left = Math.round(gutter * ratio);
     const width = canvas.width - left;
     // Columns of pixels begin at multiples of their width in time, so those that stay in sight only move.
@@ -175,45 +96,41 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
     kept.column = column;
     const otherTiles = kept.tiles !== tiles;
     kept.tiles = tiles;
-    const { first, last } = kept;
-    const x0 = by > 0 ? width - by : 0;
-    const x1 = by > 0 ? width : -by;
-    const from = column * perPixel;
+    const { first, last, images } = kept;
+    const columns: Columns = { width, from: column * perPixel, perPixel, x0: by > 0 ? width - by : 0, x1: by > 0 ? width : -by, first, last };
     const move = (values: Int32Array | Uint32Array) => (by > 0 ? values.copyWithin(0, by) : values.copyWithin(-by, 0));
     move(first);
     move(last);
-    const image = (lane: Lane, paint: (pixels: Uint32Array, height: number, x0: number, x1: number) => void) => {
-      const height = Math.round(lane.height * ratio);
-      let data = kept!.images.get(lane.kind);
-      if (!data) kept!.images.set(lane.kind, (data = new ImageData(width, height)));
+    const image = (lane: Lane, paint: (pixels: Uint32Array, columns: Columns) => void) => {
+      let data = images.get(lane.kind);
+      if (!data) images.set(lane.kind, (data = new ImageData(width, Math.round(lane.height * ratio))));
       const pixels = new Uint32Array(data.data.buffer);
-      if (lane.kind === "tiles" && otherTiles) paint(pixels, height, 0, width);
+      if (lane.kind === "tiles" && otherTiles) paint(pixels, { ...columns, x0: 0, x1: width });
       else {
         move(pixels);
-        paint(pixels, height, x0, x1);
+        paint(pixels, columns);
       }
       pen.putImageData(data, left, Math.round(lane.top * ratio));
     };
-    const phases = layout.find((lane) => lane.kind === "phases")!;
-    image(phases, (pixels, height) => drawPhases(pixels, width, height, from, perPixel, x0, x1, first, last));
+    // Phases come first in the layout, and find the steps of each column for the others.
     for (const lane of layout) {
-      if (lane.kind === "balance") image(lane, (pixels, height) => drawBalance(pixels, width, height, x0, x1, first, last));
+      if (lane.kind === "phases") image(lane, (pixels, columns) => painter.phases(pixels, columns));
+      if (lane.kind === "balance") image(lane, (pixels, columns) => painter.balance(pixels, columns));
       if (lane.kind !== "tiles" && lane.kind !== "tile") continue;
       const [upper, lower] = lane.kind === "tiles" ? [top, bottom] : [store.state.tile as number, (store.state.tile as number) + 1];
-      image(lane, (pixels, height, x0, x1) => {
-        if (lane.kind === "tiles" || program.stepCount > 200) program.computePyramid()?.draw(pixels, width, height, x0, x1, first, last, upper, lower, palette);
+      image(lane, (pixels, columns) => {
+        const { palette } = painter;
+        const { x0, x1 } = columns;
+        if (lane.kind === "tiles" || program.stepCount > 200) program.computePyramid()?.draw(pixels, width, pixels.length / width, x0, x1, first, last, upper, lower, palette);
         else for (let row = 0; row < pixels.length; row += width) pixels.fill(palette[0], row + x0, row + x1);
-        drawTilesInSteps(pixels, width, height, from, perPixel, x0, x1, first, last, upper, lower);
+        painter.tilesInSteps(pixels, columns, upper, lower);
       });
     }
+  }
 
-    const text = colour("text");
-    const muted = colour("muted");
-    const grid = colour("grid");
-
-    // Axis.
-    pen.fillStyle = muted;
-    pen.strokeStyle = grid;
+  function drawAxis(pen: CanvasRenderingContext2D): void {
+    pen.fillStyle = colour("muted");
+    pen.strokeStyle = colour("grid");
     const fine = sight.span < 100_000;
     for (const value of marks(sight.from, sight.to, inside / 110)) {
       const x = Math.round(xOf(value)) + 0.5;
@@ -221,114 +138,128 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
       pen.moveTo(x, 12);
       pen.lineTo(x, axisHeight);
       pen.stroke();
-      if (x + 40 < cssWidth) pen.fillText(fine ? integer(value) : cycles(value), x + 3, 8);
+      if (x - gutter + 40 < inside) pen.fillText(fine ? integer(value) : cycles(value), x + 3, 8);
     }
+  }
 
-    // Program tree.
-    pen.save();
-    pen.beginPath();
-    pen.rect(gutter, 0, inside, cssHeight);
-    pen.clip();
+  /** The spans of one level of the program tree. */
+  function drawLevel(pen: CanvasRenderingContext2D, lane: Lane): void {
+    const all = spans[lane.level];
     const begin = timeline.stepAt(sight.from);
-    const selectedFill = colour("selected");
+    const right = gutter + inside;
+    let low = 0;
+    let highest = all.length;
+    while (low < highest) {
+      const middle = (low + highest) >> 1;
+      if (all[middle].last < begin) low = middle + 1;
+      else highest = middle;
+    }
     const kinds = new Map<string, string>();
     const kindColour = (name: string) => {
       let found = kinds.get(name);
       if (!found) kinds.set(name, (found = colour(name)));
       return found;
     };
-    for (const lane of layout) {
-      if (lane.kind !== "tree") continue;
-      const all = spans[lane.level];
-      let low = 0;
-      let highest = all.length;
-      while (low < highest) {
-        const middle = (low + highest) >> 1;
-        if (all[middle].last < begin) low = middle + 1;
-        else highest = middle;
-      }
-      let drawnTo = -1;
-      for (let i = low; i < all.length; i++) {
-        const span = all[i];
-        const x0 = xOf(timeline.start[span.first]);
-        if (x0 > cssWidth) break;
-        const x1 = xOf(timeline.start[span.last + 1]);
-        if (x1 < drawnTo + 0.4) continue;
-        const isSelected = span.operation !== null && span.operation === store.state.operation;
-        const kind = span.operation === null ? "group" : shade(program.operations[span.operation]?.kind ?? "");
-        pen.fillStyle = isSelected ? selectedFill : kindColour(kind);
-        const w = Math.max(0.6, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
-        pen.fillRect(x0, lane.top, w, lane.height);
-        drawnTo = Math.max(x1, drawnTo);
-        const visible = Math.max(x0, gutter);
-        const room = Math.min(x1, cssWidth) - visible - 8;
-        if (room > 22) {
-          pen.fillStyle = isSelected ? colour("on-colour") : text;
-          const full = span.trips ? `${span.label} × ${integer(span.trips)}` : span.label;
-          const letters = Math.floor(room / 6);
-          pen.fillText(full.length > letters ? `${full.slice(0, Math.max(1, letters - 1))}…` : full, visible + 4, lane.top + lane.height / 2 + 0.5);
-        }
+    let drawnTo = -1;
+    for (let i = low; i < all.length; i++) {
+      const span = all[i];
+      const x0 = xOf(timeline.start[span.first]);
+      if (x0 > right) break;
+      const x1 = xOf(timeline.start[span.last + 1]);
+      if (x1 < drawnTo + 0.4) continue;
+      const isSelected = span.operation !== null && span.operation === store.state.operation;
+      const kind = span.operation === null ? "group" : shade(program.operations[span.operation]?.kind ?? "");
+      pen.fillStyle = kindColour(isSelected ? "selected" : kind);
+      const w = Math.max(0.6, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
+      pen.fillRect(x0, lane.top, w, lane.height);
+      drawnTo = Math.max(x1, drawnTo);
+      const visible = Math.max(x0, gutter);
+      const room = Math.min(x1, right) - visible - 8;
+      if (room > 22) {
+        pen.fillStyle = kindColour(isSelected ? "on-colour" : "text");
+        const full = span.trips ? `${span.label} × ${integer(span.trips)}` : span.label;
+        pen.fillText(cut(full, Math.max(2, Math.floor(room / 6))), visible + 4, lane.top + lane.height / 2 + 0.5);
       }
     }
+  }
 
-    // Borders and names of steps, where they are wide enough.
-    const lastStep = timeline.stepAt(Math.min(timeline.total - 1e-9, sight.to));
-    if (lastStep - begin < inside / 12) {
-      for (let step = begin; step <= lastStep; step++) {
-        const x = Math.round(xOf(timeline.start[step])) + 0.5;
-        const x1 = xOf(timeline.start[step + 1]);
-        if (x1 - x < 8) continue;
-        pen.strokeStyle = colour("page");
-        pen.lineWidth = 1;
-        pen.beginPath();
-        pen.moveTo(x, phases.top);
-        pen.lineTo(x, phases.top + phases.height);
-        pen.stroke();
-        const room = Math.min(x1, cssWidth) - Math.max(x, gutter) - 8;
-        if (room > 34) {
-          const name = program.stepTitle(step);
-          const letters = Math.floor(room / 6);
-          const times = program.steps.executions[step];
-          const lines = [name, room > 90 ? `${cycles(program.stepCycles(step))} cycles${times > 1 ? ` × ${integer(times)}` : ""}` : ""];
-          pen.fillStyle = colour("on-colour");
-          // A margin in the colour of compute, because the text may lie on another phase.
-          pen.strokeStyle = colour("compute");
-          pen.lineWidth = 3;
-          lines.forEach((text, row) => {
-            const line = text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
-            pen.strokeText(line, Math.max(x, gutter) + 4, phases.top + 14 + 16 * row);
-            pen.fillText(line, Math.max(x, gutter) + 4, phases.top + 14 + 16 * row);
-          });
-        }
-      }
-    }
-
-    // What is selected.
-    if (store.state.step !== null && store.state.step < program.stepCount) {
-      const x0 = xOf(timeline.start[store.state.step]);
-      const x1 = xOf(timeline.start[store.state.step + 1]);
-      pen.strokeStyle = selectedFill;
-      pen.lineWidth = 2;
-      pen.strokeRect(x0, phases.top - 1, Math.max(1.5, x1 - x0), cssHeight - phases.top - gapHeight + 2);
+  /** Borders and names of steps, where they are wide enough. */
+  function drawSteps(pen: CanvasRenderingContext2D, lane: Lane): void {
+    const begin = timeline.stepAt(sight.from);
+    const end = timeline.stepAt(Math.min(timeline.total - 1e-9, sight.to));
+    if (end - begin >= inside / 12) return;
+    for (let step = begin; step <= end; step++) {
+      const x = Math.round(xOf(timeline.start[step])) + 0.5;
+      const x1 = xOf(timeline.start[step + 1]);
+      if (x1 - x < 8) continue;
+      pen.strokeStyle = colour("page");
       pen.lineWidth = 1;
+      pen.beginPath();
+      pen.moveTo(x, lane.top);
+      pen.lineTo(x, lane.top + lane.height);
+      pen.stroke();
+      const visible = Math.max(x, gutter);
+      const room = Math.min(x1, gutter + inside) - visible - 8;
+      if (room <= 34) continue;
+      const times = program.steps.executions[step];
+      const lines = [program.stepTitle(step), room > 90 ? `${cycles(program.stepCycles(step))} cycles${times > 1 ? ` × ${integer(times)}` : ""}` : ""];
+      pen.fillStyle = colour("on-colour");
+      // A margin in the colour of compute, because the text may lie on another phase.
+      pen.strokeStyle = colour("compute");
+      pen.lineWidth = 3;
+      lines.forEach((text, row) => {
+        const line = cut(text, Math.floor(room / 6));
+        pen.strokeText(line, visible + 4, lane.top + 14 + 16 * row);
+        pen.fillText(line, visible + 4, lane.top + 14 + 16 * row);
+      });
     }
-    const tilesLane = layout.find((lane) => lane.kind === "tiles");
-    if (tilesLane && store.state.tile !== null && store.state.tile >= top && store.state.tile < bottom) {
-      const each = tilesLane.height / (bottom - top);
-      const y = tilesLane.top + (store.state.tile - top) * each;
-      pen.strokeStyle = selectedFill;
-      pen.strokeRect(gutter, y - 0.5, inside, Math.max(2, each));
+  }
+
+  /** Frames around the step and the tile that are selected. */
+  function drawSelection(pen: CanvasRenderingContext2D, cssHeight: number): void {
+    const { step, tile } = store.state;
+    pen.strokeStyle = colour("selected");
+    for (const lane of layout) {
+      if (lane.kind === "phases" && step !== null && step < program.stepCount) {
+        const x0 = xOf(timeline.start[step]);
+        pen.lineWidth = 2;
+        pen.strokeRect(x0, lane.top - 1, Math.max(1.5, xOf(timeline.start[step + 1]) - x0), cssHeight - lane.top - gapHeight + 2);
+      }
+      if (lane.kind === "tiles" && tile !== null && tile >= top && tile < bottom) {
+        const each = lane.height / (bottom - top);
+        pen.lineWidth = 1;
+        pen.strokeRect(gutter, lane.top + (tile - top) * each - 0.5, inside, Math.max(2, each));
+      }
     }
+  }
+
+  function draw(): void {
+    const started = performance.now();
+    const cssWidth = stage.clientWidth;
+    if (cssWidth < 20 || !program.stepCount) return;
+    const cssHeight = arrange();
+    const pen = sized(canvas, cssWidth, cssHeight);
+    drawPixels(pen, cssHeight);
+    drawAxis(pen);
+    pen.save();
+    pen.beginPath();
+    pen.rect(gutter, 0, inside, cssHeight);
+    pen.clip();
+    for (const lane of layout) {
+      if (lane.kind === "tree") drawLevel(pen, lane);
+      if (lane.kind === "phases") drawSteps(pen, lane);
+    }
+    drawSelection(pen, cssHeight);
     pen.restore();
     if (gutter) {
-      pen.fillStyle = muted;
+      pen.fillStyle = colour("muted");
       for (const lane of layout) if (lane.title) pen.fillText(lane.title, 2, lane.top + Math.min(lane.height, 48) / 2);
     }
     drawOverview();
     // Seen by a PerformanceObserver, which is how the time of a frame is measured.
     performance.measure("execution frame", { start: started });
     performance.clearMeasures("execution frame");
-  };
+  }
 
   function drawOverview(): void {
     const ratio = devicePixelRatio || 1;
@@ -338,7 +269,8 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
     const wide = overview.width - left;
     if (overviewImage?.width !== wide) {
       overviewImage = new ImageData(wide, overview.height);
-      drawPhases(new Uint32Array(overviewImage.data.buffer), wide, overview.height, 0, timeline.total / wide, 0, wide);
+      const all: Columns = { width: wide, from: 0, perPixel: timeline.total / wide, x0: 0, x1: wide, first: new Int32Array(wide), last: new Int32Array(wide) };
+      painter.phases(new Uint32Array(overviewImage.data.buffer), all);
     }
     pen.putImageData(overviewImage, left, 0);
     const x0 = gutter + (sight.from / timeline.total) * inside;
@@ -355,13 +287,6 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
   }
 
   const redraw = perFrame(draw);
-  const colours = () => {
-    palette = heat();
-    for (const [phase] of phases) fade[phase] = pixel(phase);
-    fade.idle = pixel("cell");
-  };
-  colours();
-
   const laneAt = (y: number) => layout.find((lane) => y >= lane.top && y < lane.top + lane.height);
   const tileAt = (lane: Lane, y: number) => within(Math.floor(top + ((y - lane.top) / lane.height) * (bottom - top)), 0, program.tileCount - 1);
   const spanAt = (lane: Lane, step: number): Span | undefined => spans[lane.level]?.find((span) => span.first <= step && step <= span.last);
@@ -520,7 +445,7 @@ export function stepsTimeline(context: Context, onWidth: (cycles: number, all: b
       : null,
     repeated
       ? choice("Width of a step", [["all", "All executions"], ["one", "One pass"]] as const, "all", (value) => {
-          timeline = new Timeline(program, value === "all");
+          timeline = painter.timeline = new Timeline(program, value === "all");
           sight = new Sight(timeline.total, Math.min(timeline.total, 8));
           overviewImage = kept = null;
           redraw();

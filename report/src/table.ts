@@ -152,11 +152,14 @@ export class Table<Row> {
   private sums(columns: TableColumn<Row>[]): HTMLElement | null {
     if (this.visible.length < 2 || !columns.some((column) => column.sum)) return null;
     const cell = (column: TableColumn<Row>): Child => {
-      if (!column.sum) return column === columns[0] ? `Sum of ${integer(this.visible.length)}` : null;
+      if (!column.sum) return null;
       const values = this.visible.map((row) => column.value(row) as Maybe).filter(known);
       return figure(values.length ? total(values, Number) : null, column.format ?? String, `sum_${column.id}`);
     };
-    return h("tfoot", null, h("tr", null, columns.map((column) => this.cell("td", column, columns, null, cell(column)))));
+    // Its name may lie across the first columns, up to a sum or to those that are scrolled.
+    const free = columns.findIndex((column) => column.sum || column.stay !== columns[0].stay);
+    const name = this.cell("td", { ...columns[0], numeric: false }, columns, { colspan: Math.max(1, free) }, `Sum of ${integer(this.visible.length)}`);
+    return h("tfoot", null, h("tr", null, name, columns.slice(Math.max(1, free)).map((column) => this.cell("td", column, columns, null, cell(column)))));
   }
 
   private width(column: TableColumn<Row>): number {
@@ -169,7 +172,8 @@ export class Table<Row> {
 
   /** A cell of a column, which may be one that stays. */
   private cell(tag: "td" | "th", column: TableColumn<Row>, columns: TableColumn<Row>[], more: Parameters<typeof h>[1], ...children: Child[]): HTMLElement {
-    const left = column.stay ? total(columns.slice(0, columns.indexOf(column)), (one) => this.width(one)) : 0;
+    const before = columns.findIndex((one) => one.id === column.id);
+    const left = column.stay ? total(columns.slice(0, before), (one) => this.width(one)) : 0;
     const kinds = [column.numeric && "number", column.stay && "stay"].filter(Boolean).join(" ");
     return h(tag, { class: kinds || null, style: column.stay ? `left:${left}px` : null, ...more }, children);
   }

@@ -69,6 +69,11 @@ class Tab {
     return this.tab.$eval(selector, (element) => element.textContent);
   }
 
+  /** Whether all of an element's text is shown. */
+  isWhole(selector) {
+    return this.tab.$eval(selector, (element) => element.scrollWidth <= element.clientWidth);
+  }
+
   count(selector) {
     return this.tab.$$eval(selector, (elements) => elements.length);
   }
@@ -119,7 +124,9 @@ async function figures(tab, report) {
   assert.equal(await tab.count(".insight"), report.insights.length);
   for (const one of report.insights) assert.ok((await tab.text(`[data-insight="${one.id}"]`)).includes(one.title));
 
+  if (!planned) assert.doesNotMatch(await tab.text("#panel"), /error of unknown|No exchange buffer/, "nothing is said of what was not planned");
   await tab.show("memory");
+  assert.doesNotMatch(await tab.text("#panel"), /Expected error: variables/);
   if (report.memory?.total) {
     const totals = expand(report.memory.total);
     near(await tab.figure("fullest"), Math.max(...totals), "the fullest tile");
@@ -196,6 +203,11 @@ async function figures(tab, report) {
     const cost = (at) => compute[at] + exchange[at] + sync[at];
     const all = sum(executions.map((times, at) => times * counted[at] * cost(at)));
     near(await tab.figure("steps_cycles"), all, "cycles of all steps");
+    if (n > 1) {
+      near(await tab.figure("sum_compute"), sum(executions.map((times, at) => times * counted[at] * compute[at])), "compute in the unit of the cycles beside it");
+      assert.equal(await tab.text("#table-steps tfoot td"), `Sum of ${n.toLocaleString("en")}`);
+      assert.ok(await tab.isWhole("#table-steps tfoot td"), "the name of the sums is not cut");
+    }
     if (Math.max(...executions) > 1) {
       await tab.click('#panel .choice [data-value="one"]');
       near(await tab.figure("steps_cycles"), cycles, "cycles of one pass, in the unit of the bars");

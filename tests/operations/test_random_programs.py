@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
 from jax_ipu import _ipu, compiler
-from jax_ipu.compiler.passes import partial_reads
+from jax_ipu.compiler.passes.indices import partial_reads
 from support import (
     program_collectives,
     program_control,

@@ -10,7 +10,8 @@ from jax_ipu.compiler.build import build
 from jax_ipu.compiler.frontend.large_constants import LargeConstants
 from jax_ipu.compiler.frontend.shown_program import shown_program
 from jax_ipu.compiler.lowering.program import lower
-from jax_ipu.compiler.passes import combine_collectives, dce, sum_collectives
+from jax_ipu.compiler.passes import dce
+from jax_ipu.compiler.passes.collectives import combine_collectives, sum_collectives
 from jax_ipu.compiler.progress import Progress
 from support.stages import imported, mapped
 

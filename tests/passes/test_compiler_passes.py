@@ -7,20 +7,10 @@ import pytest
 
 from jax_ipu.compiler import api, ir, pipeline
 from jax_ipu.compiler.expression import splat_of
-from jax_ipu.compiler.passes import (
-    canonicalize,
-    cse,
-    dce,
-    expand,
-    fuse,
-    hoist_broadcasts,
-    inline,
-    inplace,
-    loops,
-    schedule,
-    simplify,
-    sink_broadcasts,
-)
+from jax_ipu.compiler.passes import cse, dce, loops, schedule
+from jax_ipu.compiler.passes.arithmetic import fuse, hoist_broadcasts, simplify, sink_broadcasts
+from jax_ipu.compiler.passes.expansions import canonicalize, expand, inline
+from jax_ipu.compiler.passes.state import inplace
 from support.stages import imported
 
 F = "tensor<4xf32>"

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from jax_ipu.compiler import pipeline
-from jax_ipu.compiler.passes import fuse
+from jax_ipu.compiler.passes.arithmetic import fuse
 from jax_ipu.compiler.pipeline import optimize
 from support.modes import array, check, each_mode
 from support.stages import legal, optimized_ops

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.compiler.passes import canonicalize, inline, intervals, simplify
+from jax_ipu.compiler.passes.arithmetic import intervals, simplify
+from jax_ipu.compiler.passes.expansions import canonicalize, inline
 from support.modes import check, each_mode
 from support.stages import imported, optimized_ops
 

@@ -8,7 +8,9 @@ from jax import lax
 
 import jax_ipu
 from jax_ipu.compiler import ir
-from jax_ipu.compiler.passes import cse, dce, inline, simplify
+from jax_ipu.compiler.passes import cse, dce
+from jax_ipu.compiler.passes.arithmetic import simplify
+from jax_ipu.compiler.passes.expansions import inline
 from support.modes import array, check, each_mode
 from support.stages import imported
 

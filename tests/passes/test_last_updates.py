@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import jax_ipu
-from jax_ipu.compiler.passes import last_updates
+from jax_ipu.compiler.passes.indices import last_updates
 from support.modes import array, check, each_mode
 from support.stages import optimized_ops
 

@@ -7,7 +7,10 @@ import pytest
 from jax import lax
 
 from jax_ipu.compiler import ir
-from jax_ipu.compiler.passes import cse, dce, inline, loops, masked_sums, partial_reads, simplify
+from jax_ipu.compiler.passes import cse, dce, loops
+from jax_ipu.compiler.passes.arithmetic import masked_sums, simplify
+from jax_ipu.compiler.passes.expansions import inline
+from jax_ipu.compiler.passes.indices import partial_reads
 from jax_ipu.compiler.types import num_elements
 from support.modes import MODES, array, check
 from support.stages import imported

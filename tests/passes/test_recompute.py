@@ -7,7 +7,8 @@ import pytest
 
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.options import Options, serialize_options
-from jax_ipu.compiler.passes import blocks, recompute
+from jax_ipu.compiler.passes import recompute
+from jax_ipu.compiler.passes.in_parts import blocks
 from support.modes import lower
 from support.stages import imported, mapped
 

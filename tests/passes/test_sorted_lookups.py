@@ -7,7 +7,7 @@ import pytest
 
 import jax_ipu
 from jax_ipu.compiler import pipeline
-from jax_ipu.compiler.passes import sorted_lookups
+from jax_ipu.compiler.passes.sorts import sorted_lookups
 from support.modes import array, check, each_mode
 from support.stages import imported
 

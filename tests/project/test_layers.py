@@ -100,4 +100,4 @@ def test_a_circle_would_be_found():
     graph = imports()
     assert "jax_ipu.compiler.frontend.parse" in graph["jax_ipu.integration.scans"]
     assert NATIVE in graph["jax_ipu.compiler.build"]
-    assert "jax_ipu.compiler.ir" in graph["jax_ipu.compiler.passes.fuse"]
+    assert "jax_ipu.compiler.ir" in graph["jax_ipu.compiler.passes.arithmetic.fuse"]

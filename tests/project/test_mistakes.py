@@ -265,7 +265,13 @@ def test_folders_of_variables_that_cannot_be_used_are_named(tmp_path):
             "FILE:f takes (x), but gets 0 arguments: missing a required argument: 'x'. Give --arg",
         ),
         (["estimate", "FILE:f", "f32[3]"], "an argument of the function is given as --arg f32[3]"),
+        (
+            ["estimate", "FILE:f", "--arg", "f32", "3", "4"],
+            "unknown arguments: 3 4. an argument of the function is given as --arg TYPE[SHAPE], such as",
+        ),
+        (["estimate", "FILE:f", "--arg", "f32[3]", "--donate", "3"], "FILE:f gets 1 argument, numbered from 0"),
         (["estimate", "FILE:f", "--arg", "f33[3]"], "--arg f33[3]: there is no type f33. Did you mean f32?"),
+        (["compare", "nowhere.json", "nowhere.json"], "jax-ipu: there is no file nowhere.json\n"),
         (["info", "--jsn"], "did you mean --json?"),
     ],
 )

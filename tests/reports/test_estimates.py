@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec as P
 import jax_ipu
 from jax_ipu import compiler, estimates
 from jax_ipu.chips import chip_names
+from jax_ipu.compiler import accuracy
 from jax_ipu.estimates import search_batch
 from support.processes import output
 
@@ -620,3 +621,8 @@ def test_most_of_a_convolutional_network_has_an_error():
 
     shapes = [jax.ShapeDtypeStruct(s, np.float32) for s in ((8, 3, 3, 3), (4, 3, 16, 16))]
     assert jax_ipu.estimate(jax.grad(loss), *shapes).cycles_error_known > 0.9
+
+
+def test_an_error_that_is_known_of_next_to_nothing_is_unknown():
+    assert str(accuracy.memory_band({"variables": 1, "code": 1000})) == "unknown"
+    assert str(accuracy.memory_band({"variables": 1, "code": 100})).endswith("for 1 % of it")

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import jax_ipu
-from jax_ipu.compiler.passes import partial_reads
+from jax_ipu.compiler.passes.indices import partial_reads
 from support.modes import MODES, array, check
 from support.program_state import scatter_of_two
 from support.stablehlo_text import hlo

@@ -59,7 +59,8 @@ struct ConvolutionChoice {
   // Temporary memory of a tile, as PopLibs' planner counts it: operands and partial sums in whole groups of
   // channels, or twice what is rearranged, where that is more.
   double temporary_bytes = 0;
-  // Parts of it: what is rearranged, and operands and partial sums, of which the input.
+  // What it is the larger one of: rearranged data, or operands and partial sums. input_bytes: the input's
+  // part of the latter.
   double transform_bytes = 0, convolution_bytes = 0, input_bytes = 0;
 };
 

@@ -391,7 +391,8 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
   const auto pass_cycles = [&](std::int64_t held) {
     return PassCycles(target, p.type, std::max(0.0, static_cast<double>(held) - uncounted));
   };
-  // Half of the memory, and what a placement holds more that leaves some of the tiles idle.
+  // Half of the memory, and a quarter of that for placements that leave some tiles idle, so that others hold
+  // more.
   const std::int64_t most_bytes = target.bytes_per_tile * 5 / 8;
   double best_cycles = std::numeric_limits<double>::max();
   Grid best;

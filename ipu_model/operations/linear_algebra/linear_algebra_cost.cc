@@ -71,7 +71,8 @@ double SweepCycles(const TargetModel& target, DType type, bool bidiagonal, std::
   // The entries of the matrix: two loads, two stores and their pointers, 12 (16 with two rotations)
   // multiplications and additions; the count and its branch.
   const double update = 6 + (bidiagonal ? 16 : 12) + 2;
-  // Turned::turn, also of no columns: comparisons with branches, two addresses, the loop.
+  // What Turned::turn (codelets/implicitQr.cpp) does before its first element: comparisons with branches, two
+  // addresses, the start of a loop.
   constexpr double kTurn = 8;
   const std::int64_t vectors = (elements + target.VectorWidth(type) - 1) / target.VectorWidth(type);
   // Four products of two rows: two loads and two stores beside six instructions.

@@ -10,7 +10,7 @@ from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
-from jax_ipu.compiler.passes.joined import Place
+from jax_ipu.compiler.passes.arithmetic.joined import Place
 from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.tile_calls import Codelets
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text

@@ -1,4 +1,4 @@
-"""Reductions over dimensions. A sum of narrow floats may have a wide result: see passes/narrow_sums.py."""
+"""Reductions over dimensions. A sum of narrow floats may have a wide result: see passes/arithmetic/narrow_sums.py."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 import { chart, indices, type Chart } from "../chart";
 import { empty, facts, h, link, panel, replace } from "../dom";
 import { cyclesError, figure, phaseBar, plusMinus } from "../figure";
-import { bytes, cycles, integer, percent, largest, total } from "../numbers";
+import type { Phases } from "../model";
+import { bytes, cycles, integer, largest, percent, total } from "../numbers";
 import { stepsTimeline } from "../steps_timeline";
 import { numbers, Table, texts } from "../table";
 import type { Built, Context, View } from "../view";
@@ -77,6 +78,7 @@ function build(context: Context): Built {
   const lost = (step: number) => (steps.compute[step] - steps.mean_compute[step]) * program.times(step);
   const all = [...indices(program.stepCount)];
   const most = largest(all, lost, 1);
+  const phase = (id: keyof Phases, title: string, more = {}) => numbers<number>(id, title, 84, (row) => program.stepPhases(row)[id] * program.times(row), cycles, { sum: true, ...more });
   const balance = new Table<number>({
     id: "steps",
     label: "Steps",
@@ -85,14 +87,14 @@ function build(context: Context): Built {
       numbers("step", "Step", 64, (row) => row, integer),
       texts("name", "Operation", 230, program.stepTitle.bind(program)),
       texts("layer", "Layer", 150, (row) => program.layerOf(program.operations[steps.operation[row]] ?? {}) || null),
-      numbers("total", "Cycles", 90, totalOf, cycles, { help: "All executions", sum: true }),
+      numbers("total", "Cycles", 90, totalOf, cycles, { sum: true }),
+      numbers("lost", "Waiting", 90, lost, cycles, { help: "Cycles that the mean tile waits for the slowest", share: (row) => lost(row) / most, sum: true }),
       numbers("executions", "Executions", 102, (row) => steps.executions[row], integer),
-      numbers("compute", "Compute", 84, (row) => steps.compute[row], cycles),
-      numbers("exchange", "Exchange", 84, (row) => program.stepPhases(row).exchange, cycles),
-      numbers("links", "IPU-Links", 84, (row) => steps.links[row], cycles, { hidden: !program.totalPhases().links }),
-      numbers("sync", "Sync", 70, (row) => steps.sync[row], cycles),
+      phase("compute", "Compute"),
+      phase("exchange", "Exchange"),
+      phase("links", "IPU-Links", { hidden: !program.totalPhases().links }),
+      phase("sync", "Sync"),
       numbers("balance", "Balance", 84, balanceOf, percent, { help: "Mean over the slowest tile" }),
-      numbers("lost", "Waiting", 90, lost, cycles, { help: "Cycles that the mean tile waits for the slowest, all executions", share: (row) => lost(row) / most, sum: true }),
       numbers("tiles", "Busy tiles", 84, (row) => steps.active_tiles[row], integer),
     ],
     key: (row) => row,
@@ -120,7 +122,7 @@ function build(context: Context): Built {
         time.element,
       ),
       details,
-      panel("Steps", "Waiting is what a better balance of tiles could save at most.", balance.element),
+      panel("Steps", "Cycles of all executions. Waiting is what a better balance of tiles could save at most.", balance.element),
     ),
     update: (state, before) => {
       if (state.step !== before.step) {

@@ -1,7 +1,7 @@
 // What is live when: curves over the program, the lives of variables, and several steps side by side.
 import { chart, indices, mark, type Chart } from "../chart";
 import { arrows, checkbox, choice, empty, h, key, link, on, panel, perFrame, quiet, rectangle, replace, sized, tooltip, within } from "../dom";
-import { figure, memoryError } from "../figure";
+import { figure, memoryError, memorySentence } from "../figure";
 import type { Variable } from "../format";
 import { bytes, integer, percent, largest } from "../numbers";
 import { colour } from "../theme";
@@ -217,7 +217,7 @@ function build(context: Context): Built {
     element: h("div.view", null,
       panel(
         heading,
-        live ? [figure(live.always, bytes, "always_live"), " is always live.", peakText, ` Expected error: ${error.text}.`] : null,
+        live ? [figure(live.always, bytes, "always_live"), " is always live.", peakText, ` ${memorySentence(error)}`] : null,
         live
           ? [
               h("div.tools", null,

@@ -1,7 +1,7 @@
 // What is in the memory of each tile.
 import { chart, indices, mark, stacked, type Chart, type Line } from "../chart";
 import { arrows, checkbox, choice, empty, facts, h, key, link, panel, replace, select, within, type Child } from "../dom";
-import { figure, memoryError } from "../figure";
+import { figure, memoryError, memorySentence } from "../figure";
 import type { CostNode, Variable } from "../format";
 import { memoryByLayer, outermost, sumByLayer } from "../layers";
 import { bytes, integer, percent, largest } from "../numbers";
@@ -201,7 +201,7 @@ function build(context: Context): Built {
           link(`tile ${fullest}`, () => context.select({ tile: fullest })),
           ` with `,
           figure(totals[fullest], bytes, "fullest"),
-          `. Expected error: ${error.text}. Drag to zoom, Shift + drag to move, double-click for all tiles.`,
+          `. ${memorySentence(error)} Drag to zoom, Shift + drag to move, double-click for all tiles.`,
         ],
         h("div.tools", null,
           choice<By>("Plot by", [["category", "By category"], ...(byLayer ? [["layer", "By layer"] as const] : []), ["liveness", "By liveness"], ["variable", "By variable"]], by, (value) => ((by = value), plot())),

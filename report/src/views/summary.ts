@@ -124,7 +124,7 @@ function build(context: Context): Built {
             "Program",
             null,
             facts([
-              ["Target", program.target],
+              ["Target", data.program.num_ipus > 1 ? `${program.target}; figures are those of one IPU` : program.target],
               ["Tiles", `${integer(chip.num_tiles)} × ${bytes(chip.tile_memory_bytes)}, ${chip.workers_per_tile} workers each`],
               ["Peak", known(chip.peak_flops) ? rate(chip.peak_flops, "FLOP/s f16") : null],
               ["FLOPs", flops ? rate(flops, "FLOP") : null],

@@ -20,7 +20,7 @@ _SORT = "ipu.sort_with_positions"
 _LARGE_TABLE = 1 / 10
 # From so many elements on, a sort by the positions takes much less time than setting the elements.
 _MANY = 1 << 21
-# Elements of several rows are set row by row, most rows by one tile each: so are those of rows of this length.
+# Where rows are at least so long, a sort of each row takes less time than setting its elements, which one tile does.
 _LONG = 1 << 10
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from jax_ipu.compiler.expression import single_op
 from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of
-from jax_ipu.compiler.passes.combine_collectives import combination_key
+from jax_ipu.compiler.passes.collectives.combine_collectives import combination_key
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
-from jax_ipu.compiler.passes.positions import read_of_iota, read_of_update
+from jax_ipu.compiler.passes.indices.positions import read_of_iota, read_of_update
+from jax_ipu.compiler.passes.indices.windows import READS, Spread, Window
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.passes.windows import READS, Spread, Window
 from jax_ipu.compiler.types import Shape, num_elements
 
 # A read at run time costs about as much as an elementwise op on this number of elements.

@@ -10,8 +10,9 @@ from jax_ipu.compiler import ffi_calls, tile_calls
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.passes import host_memory, known_indices, one_row
+from jax_ipu.compiler.passes.indices import known_indices, one_row
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+from jax_ipu.compiler.passes.state import host_memory
 from jax_ipu.compiler.program_io import HOST_MEMORY
 from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements
 

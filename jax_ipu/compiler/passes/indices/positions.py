@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from jax_ipu.compiler.expression import replaces_state, single_op, splat_of
 from jax_ipu.compiler.ir import Op, Value
+from jax_ipu.compiler.passes.indices.windows import Window, component
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.passes.windows import Window, component
 from jax_ipu.compiler.types import INTEGER, SIGNED, Shape, num_elements
 
 _WIDE = frozenset(("s32", "u32", "s64", "u64", "f32"))

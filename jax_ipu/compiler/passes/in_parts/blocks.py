@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from jax_ipu.compiler.expression import is_elementwise, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value, depending, has_effect, size_in_bytes
-from jax_ipu.compiler.passes.block_axes import VIEWS, Axes, find_axes, is_blockable
-from jax_ipu.compiler.passes.block_lines import fold
-from jax_ipu.compiler.passes.block_loop import emit_loop
+from jax_ipu.compiler.passes.in_parts.block_axes import VIEWS, Axes, find_axes, is_blockable
+from jax_ipu.compiler.passes.in_parts.block_lines import fold
+from jax_ipu.compiler.passes.in_parts.block_loop import emit_loop
 from jax_ipu.compiler.passes.rewriter import Rewriter
 
 _LOOPS_AND_BRANCHES = frozenset(("while", "if", "case", "ipu.repeat"))

@@ -14,9 +14,9 @@ import numpy as np
 
 from jax_ipu.compiler.expression import identity_of, single_op, splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
-from jax_ipu.compiler.passes import simplify_views
+from jax_ipu.compiler.passes.arithmetic import simplify_views
+from jax_ipu.compiler.passes.arithmetic.simplify_views import SMALL, literal_of
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.passes.simplify_views import SMALL, literal_of
 from jax_ipu.compiler.types import COMPLEX, FLOAT, INTEGER, UNSIGNED, Literal, num_elements, pack_scalar
 
 # How many selects and constants a comparison looks at.

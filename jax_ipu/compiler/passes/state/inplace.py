@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value, size_in_bytes
-from jax_ipu.compiler.passes import branch_state
-from jax_ipu.compiler.passes.branch_state import BRANCHES, UPDATES
+from jax_ipu.compiler.passes.state import branch_state
+from jax_ipu.compiler.passes.state.branch_state import BRANCHES, UPDATES
 from jax_ipu.compiler.tile_calls import ATTRIBUTE, VertexCall
 from jax_ipu.compiler.types import num_elements
 

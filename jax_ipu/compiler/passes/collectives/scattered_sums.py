@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of, size_in_bytes
-from jax_ipu.compiler.passes.combine_collectives import MAX_BYTES_OF_PAIRS
+from jax_ipu.compiler.passes.collectives.combine_collectives import MAX_BYTES_OF_PAIRS
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.replica_groups import Groups, groups_of
 from jax_ipu.compiler.types import INTEGER, SIZE, num_elements

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import Module, Op, Value
-from jax_ipu.compiler.passes import (
+from jax_ipu.compiler.passes.collectives import single_member
+from jax_ipu.compiler.passes.expansions import (
     batch_norm,
     bitcast,
     legacy_ops,
     long_fft,
     ragged_all_to_all,
     random_numbers,
-    single_member,
     small_floats,
 )
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from jax_ipu.compiler.expression import is_elementwise, replaces_state
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
-from jax_ipu.compiler.passes.branch_state import UPDATES
+from jax_ipu.compiler.passes.indices.windows import Spread, Window
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.passes.windows import Spread, Window
+from jax_ipu.compiler.passes.state.branch_state import UPDATES
 from jax_ipu.compiler.types import INTEGER, num_elements
 
 _CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))

@@ -10,7 +10,7 @@ from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
 
 
 def _gather(op: Op, rewriter: Rewriter) -> Value | None:
-    """Lookups in tables along batching dimensions, of which there is one, as `jax.vmap` makes them: in this table."""
+    """Lookups with one table for each row, if there is one row only, look up in that table."""
     table, indices = op.operands
     numbers = op.attrs["dimension_numbers"]
     ones = [
@@ -22,7 +22,7 @@ def _gather(op: Op, rewriter: Rewriter) -> Value | None:
         return None
     dims, index_dims = ([pair[k] for pair in ones] for k in (0, 1))
     axis, rank = numbers["index_vector_dim"], len(op.result.shape)
-    # The dimensions of the indices but for the vectors are those of the result that are not of the windows.
+    # Dimensions of the result are either of the windows or of the indices, in order, without that of the vectors.
     along = [d for d in range(len(indices.shape)) if d != axis]
     batch = [d for d in range(rank) if d not in numbers["offset_dims"]]
     dropped = [batch[along.index(d)] for d in index_dims]
@@ -41,7 +41,7 @@ def _gather(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
-    """The same of updates."""
+    """Updates with one array for each row, if there is one row only, update that array."""
     count = len(op.results)
     tables, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     numbers = op.attrs["scatter_dimension_numbers"]

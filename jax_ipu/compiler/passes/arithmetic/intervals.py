@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Op, Value
-from jax_ipu.compiler.passes.simplify_views import literal_of
+from jax_ipu.compiler.passes.arithmetic.simplify_views import literal_of
 from jax_ipu.compiler.types import INTEGER, SIGNED, bit_width, num_elements
 
 # How many ops are between a value and what says where it lies, and how many elements of a constant are looked at.

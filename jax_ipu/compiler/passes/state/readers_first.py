@@ -8,7 +8,7 @@ to be kept, and the new one would be a copy. Where a reader must stay, because i
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value, clone_ops, has_effect, size_in_bytes
-from jax_ipu.compiler.passes.branch_state import BRANCHES, UPDATES, captured, replace_uses
+from jax_ipu.compiler.passes.state.branch_state import BRANCHES, UPDATES, captured, replace_uses
 
 _WRITERS = UPDATES | LOOPS | BRANCHES
 _NESTED = LOOPS | BRANCHES | {"ipu.call"}

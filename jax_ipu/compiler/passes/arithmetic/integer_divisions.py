@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
-from jax_ipu.compiler.passes.intervals import interval_of
+from jax_ipu.compiler.passes.arithmetic.intervals import interval_of
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, bit_width
 
@@ -147,7 +147,7 @@ def _divide(op: Op, rewriter: Rewriter) -> Value | None:
 def _remainder(op: Op, rewriter: Rewriter) -> Value | None:
     x, y = op.operands
     divisor = _divisor(y)
-    # Of types below 8 bits, divisions by constants are as others.
+    # Types below 8 bits have no division by products (hlo/ConstantDivision.hpp), so nothing is gained.
     if divisor is None or abs(divisor) < 2 or bit_width(x.dtype) < 8:
         return None
     interval = interval_of(x)

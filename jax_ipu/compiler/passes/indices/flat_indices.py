@@ -24,8 +24,8 @@ _FEWEST_WINDOWS = 1024
 _LARGE_TABLE, _INDICES_OF_ELEMENT = 2**16, 8
 # The tiles of any table see so many updates.
 _MANY_UPDATES = 8192
-# Updates of several rows: a tile takes thirty times as long for one as all of them together do. Few rows, and the
-# fewest updates of a row where they are few and where they are not.
+# A row that one tile updates takes thirty times as long as one that all tiles share. So rows are made one list if each
+# has so many updates: fewer are enough where there are only a few rows, which leave most tiles idle.
 _FEW_ROWS, _FEWEST_OF_ROW, _FEWEST_OF_ROWS = 16, 1024, 8192
 _LARGEST = 2**31 - 1  # the flat index is s32
 _WHOLE_BYTES = INTEGER - {"s2", "u2", "s4", "u4"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jax_ipu.compiler.expression import is_elementwise
 from jax_ipu.compiler.ir import Block, Op, Value, clone_ops
-from jax_ipu.compiler.passes.block_axes import Axes
+from jax_ipu.compiler.passes.in_parts.block_axes import Axes
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape, num_elements
 

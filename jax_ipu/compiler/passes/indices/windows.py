@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jax_ipu.compiler.ir import Op, Value
-from jax_ipu.compiler.passes import known_indices
+from jax_ipu.compiler.passes.indices import known_indices
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape
 

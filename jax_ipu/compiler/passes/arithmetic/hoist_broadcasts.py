@@ -10,8 +10,8 @@ import math
 
 from jax_ipu.compiler.expression import identity_of, is_elementwise, single_op, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.passes.arithmetic.simplify_views import compose_broadcast, inserted_units
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.passes.simplify_views import compose_broadcast, inserted_units
 from jax_ipu.compiler.types import INTEGER, Shape, num_elements
 
 # Those whose value for the same element several times is known.

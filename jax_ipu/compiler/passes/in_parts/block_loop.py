@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from jax_ipu.compiler.expression import identity_of, splat_of
 from jax_ipu.compiler.ir import Block, Op, Value, clone_ops
-from jax_ipu.compiler.passes.block_axes import Axes, combiner
+from jax_ipu.compiler.passes.in_parts.block_axes import Axes, combiner
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import FLOAT, SIZE, Shape
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from jax_ipu.compiler.expression import replaces_state, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
-from jax_ipu.compiler.passes.branch_state import UPDATES
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+from jax_ipu.compiler.passes.state.branch_state import UPDATES
 from jax_ipu.compiler.types import FLOAT
 
 

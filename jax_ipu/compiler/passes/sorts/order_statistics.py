@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
-from jax_ipu.compiler.passes.array_parts import ArrayParts
+from jax_ipu.compiler.passes.in_parts.array_parts import ArrayParts
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.passes.sort_order import is_ascending
+from jax_ipu.compiler.passes.sorts.sort_order import is_ascending
 from jax_ipu.compiler.types import FLOAT, SIGNED, SIZE, num_elements
 
 # Arrays of this part of the memory are not sorted for at most so many elements.

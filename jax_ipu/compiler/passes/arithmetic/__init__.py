@@ -1,0 +1,1 @@
+"""Elementwise ops and reductions: simpler, fewer, on fewer elements, and fused."""

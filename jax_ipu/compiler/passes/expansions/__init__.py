@@ -1,0 +1,1 @@
+"""Ops that become others, so that later passes and the lowering know fewer."""

@@ -1,0 +1,1 @@
+"""Where memory comes first: large values are computed in parts, in a loop."""

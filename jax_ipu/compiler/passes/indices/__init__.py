@@ -1,0 +1,1 @@
+"""Lookups, updates and slices: at known positions, at one index, and of what is read only."""

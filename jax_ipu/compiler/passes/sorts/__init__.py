@@ -1,0 +1,1 @@
+"""Sorts, and what is asked of sorted arrays."""
