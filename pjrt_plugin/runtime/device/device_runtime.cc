@@ -264,9 +264,8 @@ DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>
   }
   results->outputs = MakeOutputs(program->executable(), arguments, results->done);
   // ready() of the outputs is this run's own completion, so the run is given the arrays and must not wait.
-  return {[this, program, group, run_id, round, arguments = std::move(arguments), outputs = results->outputs] {
-            residency_.Run(program, arguments, outputs, group, run_id, round);
-          },
+  return {[this, program, group, run_id, round, arguments = std::move(arguments),
+           outputs = results->outputs] { residency_.Run(program, arguments, outputs, group, run_id, round); },
           results->done, std::this_thread::get_id()};
 }
 

@@ -79,8 +79,9 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
   for (std::size_t r = 0; r < calls.size(); ++r) {
     ReplicaCall& call = calls[r];
     results.emplace_back();
-    DeviceRuntime::Work run = call.device->MakeWork(call.program, std::move(call.arguments), shared->group(),
-                                                    run_id, &results.back(), decides ? shared->round() : nullptr);
+    DeviceRuntime::Work run =
+        call.device->MakeWork(call.program, std::move(call.arguments), shared->group(), run_id,
+                              &results.back(), decides ? shared->round() : nullptr);
     run.run = [shared, replica = call.program->replica(), alone = std::move(run.run)] {
       shared->RunReplica(replica, alone);
     };

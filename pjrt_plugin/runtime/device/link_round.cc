@@ -13,9 +13,11 @@ constexpr std::uint32_t kChannel = 0xffff'ffffu;
 bool LinkRound::AgreeOn(unsigned replica, std::uint64_t proposal) {
   bool all = proposal != 0;
   try {
-    group_.Gather(kChannel, replica, &proposal, sizeof(proposal), [&](const std::vector<const void*>& others) {
-      for (const void* other : others) all = all && std::memcmp(other, &proposal, sizeof(proposal)) == 0;
-    });
+    group_.Gather(kChannel, replica, &proposal, sizeof(proposal),
+                  [&](const std::vector<const void*>& others) {
+                    for (const void* other : others)
+                      all = all && std::memcmp(other, &proposal, sizeof(proposal)) == 0;
+                  });
   } catch (const ipu_model::ReplicaMissing&) {
     return false;  // a replica failed before; those that communicate with it fail when they wait for it
   }

@@ -142,7 +142,8 @@ std::uint64_t Residency::LinkPlan::Digest() const {
   std::uint64_t digest = 0xcbf29ce484222325u;  // FNV-1a
   const auto add = [&](std::uint64_t value) { digest = (digest ^ value) * 0x100000001b3u; };
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    for (const char character : programs[p]->executable_->fingerprint) add(static_cast<unsigned char>(character));
+    for (const char character : programs[p]->executable_->fingerprint)
+      add(static_cast<unsigned char>(character));
     for (const int variable : parts[p].variables) add(static_cast<std::uint64_t>(variable) + 0x100);
   }
   return digest | 1u;

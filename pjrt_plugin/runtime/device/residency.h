@@ -97,14 +97,15 @@ class LoadedProgram {
   WaitHabit wait_habit_;
   std::shared_ptr<LoadedImage> image_;
   std::size_t entry_ = 0;
-  bool connected_ = false;       // whether the streams below are known
-  bool may_link_ = true;         // false after an attempt that failed
+  bool connected_ = false;  // whether the streams below are known
+  bool may_link_ = true;    // false after an attempt that failed
   std::atomic<bool> asks_others_;
   unsigned times_returned_ = 0;  // how often it took the place of an image that held its arguments
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
   std::vector<bool> output_is_remote_;
-  std::vector<std::weak_ptr<HostBlock>> host_arrays_;  // arguments and results in host memory, of the last run
+  std::vector<std::weak_ptr<HostBlock>>
+      host_arrays_;       // arguments and results in host memory, of the last run
   int seed_stream_ = -1;  // of programs that draw random numbers
 };
 
@@ -180,7 +181,8 @@ class Residency {
   Shared SharedCopies(const std::vector<Argument>& arguments) const;
   // The variable of the loaded image that has the value of the array, or -1.
   int SlotInLoaded(const Array& array) const;
-  // The programs of the loaded image with `program` and those of its image, and the variables that they share.
+  // The programs of the loaded image with `program` and those of its image, and the variables that they
+  // share.
   struct LinkPlan {
     std::vector<std::shared_ptr<LoadedProgram>> programs;
     std::vector<LinkPart> parts;
