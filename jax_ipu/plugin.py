@@ -182,12 +182,8 @@ def _compile(program: bytes | memoryview, program_format: str, options: bytes, t
 
 def _hinders_linking(executable: _ipu.Executable) -> str:
     """Why a program cannot share an engine; "" for one that can."""
-    if executable.num_replicas * executable.num_partitions > 1:
-        return "it is for several IPUs"
     if executable.host_callbacks or executable.ffi_calls:
         return "it calls functions of the host"
-    if executable.memory.host_argument_bytes or executable.memory.host_output_bytes:
-        return "it has arguments or results in host memory"
     return ""
 
 

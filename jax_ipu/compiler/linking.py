@@ -2,7 +2,8 @@
 
 A device has one engine, so programs that take turns load each other's away, and their state crosses the host link.
 Linked, they are one Poplar graph with a main program each. The program that takes the most cycles decides how what they
-share is mapped to tiles; the others adapt.
+share is mapped to tiles; the others adapt. Programs of several IPUs have one graph for all these IPUs. What a program
+reads and writes in host memory has streams and remote buffers of its own in the common graph.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.frontend.partition import partition
+from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.lowering.program import LoweredProgram, SharedGraph, lower_into
 from jax_ipu.compiler.mapping import MappedProgram
 from jax_ipu.compiler.options import Options, compile_options
@@ -51,7 +53,7 @@ def link(parts: Sequence[Part], target: str) -> _ipu.LinkedProgram:
     """Compiles the programs as one. Deterministic, and reads nothing but its arguments.
 
     Args:
-        parts: the programs, each for one IPU.
+        parts: the programs, all for one IPU or all for as many.
         target: as for `api.compile`.
 
     Raises:
@@ -60,40 +62,46 @@ def link(parts: Sequence[Part], target: str) -> _ipu.LinkedProgram:
     """
     ipu = parse_target(target)
     settings = [compile_options(part.options) for part in parts]
-    mapped = [_mapped(part, own, ipu) for part, own in zip(parts, settings, strict=True)]
-    numbers, common = _numbers(parts, mapped)
+    parsed = [_parsed(part, own) for part, own in zip(parts, settings, strict=True)]
+    programs = [legalize(partition(program)) for program in parsed]
+    names = [program.name for program in parsed]
+    num_ipus = {program.num_replicas * program.num_partitions for program in programs}
+    if len(num_ipus) > 1:
+        raise CompileError(f"{', '.join(names)} are for {sorted(num_ipus)} IPUs, and are not linked", UNIMPLEMENTED)
     plans = _ipu.TilePlanCache(False)
-    name = " + ".join(one.module.name for one in mapped)
-    with Progress(name) as progress:
+    plans.limits_buffers = all(one.fit == "on" for one in settings)
+    failure: Exception | None = None
+    order: list[int] = []
+    with Progress(" + ".join(names)) as progress:
         progress.stage("linking programs")
-        lowering = _Linker(mapped, settings, ipu, plans, numbers, common)
-        order = lowering.dearest_first()
-        failure: Exception | None = None
-        for keep in (True, False):
-            try:
-                return lowering.linked(order, name, keep, progress)
-            except (_ipu.OutOfMemory, capacity.TooLarge) as error:
-                failure = error
-    names = ", ".join(one.module.name for one in mapped)
+        for own in dict.fromkeys((tuple(settings), tuple(map(_frugal, settings)))):
+            mapped = [map_program(program, one, ipu) for program, one in zip(programs, own, strict=True)]
+            lowering = _Linker(mapped, own, ipu, plans, *_numbers(parts, mapped), *num_ipus)
+            order = order or lowering.dearest_first()
+            for keep in (True, False):
+                try:
+                    return lowering.linked(order, " + ".join(names), keep, progress)
+                except (_ipu.OutOfMemory, capacity.TooLarge) as error:
+                    failure = error
     raise CompileError(
-        f"the programs {names} do not fit into the memory of an IPU together, so each call loads its program and moves"
-        f" the state that they share over the host link: {failure}",
+        f"the programs {', '.join(names)} do not fit into the memory of an IPU together, so each call loads its program"
+        f" and moves the state that they share over the host link: {failure}",
         RESOURCE_EXHAUSTED,
     ) from None
 
 
-def _mapped(part: Part, settings: Options, target: _ipu.Target) -> MappedProgram:
+def _frugal(settings: Options) -> Options:
+    """What makes most programs smaller that do not fit as they are: see fit.py."""
+    if settings.fit == "off" or settings.outline != "memory":
+        return settings
+    return settings._replace(outline="always")
+
+
+def _parsed(part: Part, settings: Options) -> ParsedProgram:
     if settings.executable or settings.poplibs:
         raise CompileError("a program that was loaded, or that uses PopLibs, is not linked", UNIMPLEMENTED)
     is_hlo = part.format in HLO_FORMATS
-    parsed = (parse_hlo if is_hlo else parse)(part.program, part.format, part.options)
-    if parsed.num_replicas * parsed.num_partitions != 1:
-        raise CompileError(f"{parsed.name} is for several IPUs, and is not linked", UNIMPLEMENTED)
-    mapped = map_program(legalize(partition(parsed)), settings, target)
-    # Its remote buffers have the names of its arguments and results, and are connected for one main program only.
-    if any(op.name.startswith("ipu.host_") for op in mapped.module.main.block.walk()):
-        raise CompileError(f"{parsed.name} keeps values in host memory, and is not linked", UNIMPLEMENTED)
-    return mapped
+    return (parse_hlo if is_hlo else parse)(part.program, part.format, part.options)
 
 
 def _numbers(parts: Sequence[Part], mapped: list[MappedProgram]) -> tuple[list[list[int]], frozenset[int]]:
@@ -128,11 +136,12 @@ class _Linker:
     """The programs, and what all attempts to link them share."""
 
     mapped: list[MappedProgram]
-    settings: list[Options]
+    settings: Sequence[Options]
     target: _ipu.Target
     plans: _ipu.TilePlanCache
     numbers: list[list[int]]
     common: frozenset[int]
+    num_ipus: int
 
     def dearest_first(self) -> list[int]:
         """The order in which programs are lowered: the first decides the tile mapping of what is shared."""
@@ -141,14 +150,15 @@ class _Linker:
     def _cycles(self, part: int) -> int:
         program = self.mapped[part]
         try:
-            lowered = lower_into(SharedGraph(_ipu.Graph(self.target, 1)), program, self.target, self.settings[part])
+            graph = SharedGraph(_ipu.Graph(self.target, self.num_ipus))
+            lowered = lower_into(graph, program, self.target, self.settings[part])
             return _ipu.compile_graph(lowered.graph, lowered.programs, program.module.name, self.plans).cost().cycles
         except (_ipu.OutOfMemory, capacity.TooLarge):  # it fits in another form only, so it is large
             return 1 << 62
 
     def linked(self, order: list[int], name: str, keep: bool, progress: Progress) -> _ipu.LinkedProgram:
         """The programs as one; `keep`: with arguments kept in SRAM that are only read."""
-        shared = SharedGraph(_ipu.Graph(self.target, 1), self.common)
+        shared = SharedGraph(_ipu.Graph(self.target, self.num_ipus), self.common)
         lowered: dict[int, LoweredProgram] = {}
         mains: dict[int, int] = {}
         for part in order:

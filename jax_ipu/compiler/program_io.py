@@ -174,6 +174,7 @@ class Signature:
                     "swap_with": other,
                     "swap_program": swap,
                     "name": argument.name,
+                    "in_host_memory": argument.in_host_memory,
                 }
             )
         return fields

@@ -48,18 +48,20 @@ def enable() -> None:
 def link(*programs: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
     """Functions that share one engine of an IPU, and the variables of the arrays that they hand to each other.
 
-    A program for one IPU keeps donated state in SRAM until another program is loaded. Of linked programs, the second
-    one that is called is compiled together with the first: both stay loaded, and neither weights nor programs cross
-    the host link when they take turns. The program that takes the most cycles decides how the arrays are mapped to
-    tiles. Programs that take most of each other's arrays are linked without being asked, unless ``JAX_IPU_LINK=0``.
+    A program keeps donated state in SRAM until another program is loaded. Of linked programs, the second one that is
+    called is compiled together with the first: both stay loaded, and neither weights nor programs cross the host link
+    when they take turns, but for what they read and write in ``pinned_host`` memory. The program that takes the most
+    cycles decides how the arrays are mapped to tiles. Programs that take most of each other's arrays are linked without
+    being asked, unless ``JAX_IPU_LINK=0``.
 
-    Where programs do not fit into the IPU together, or one cannot be linked (it calls functions of the host, keeps
-    values in host memory, is for several IPUs, or takes its operations from PopLibs), a warning says so once, and they
-    take turns. An engine has at most eight programs. None of them is stored in JAX's persistent cache.
+    Where programs do not fit into the IPU together, or one cannot be linked (it calls functions of the host, or takes
+    its operations from PopLibs), a warning says so once, and they take turns. So do programs for different sets of
+    IPUs, and those over IPUs of several processes. An engine has at most eight programs. None of them is stored in
+    JAX's persistent cache.
 
     Args:
-        programs: functions for one IPU, jitted by ``jax.jit`` with what they donate, or not yet. They are compiled in
-            their first call of the result.
+        programs: functions for one IPU or for the same several, jitted by ``jax.jit`` with what they donate, or not
+            yet. They are compiled in their first call of the result.
 
     Returns:
         A function for each, to be called in its place.

@@ -1,19 +1,29 @@
-"""The programs of one stage of a pipeline: they share an engine, so its weights and sums stay in SRAM."""
+"""The programs of one stage of a pipeline: they share an engine, so its weights and sums stay in SRAM.
+
+A stage on several IPUs has its weights on each, and cuts the rows of a micro-batch over them. Each adds its own
+gradients; only the end of a step adds those of all, so a micro-batch needs no collective.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_ipu.integration.link import member, new_group
 
+_AXIS = "replica"
+# What every IPU of a stage has as a whole, and what has a part for each.
+_spec: Any = PartitionSpec
+_WHOLE, _PARTS = _spec(), _spec(_AXIS)
+
 
 class Stage:
-    """A function of the model with its IPU.
+    """A function of the model with its IPU, or with several that compute parts of a micro-batch.
 
     The sums of a stage are a dictionary: "gradients", of all micro-batches since they were zero, and "loss", which is
     None but for the last stage. Its stash has what backward reads of the micro-batches that are under way.
@@ -22,29 +32,51 @@ class Stage:
     def __init__(
         self,
         function: Callable[..., Any],
-        device: Any,
+        devices: Sequence[Any],
         first: bool,
         last: bool,
         recompute: bool,
         batches: int,
         options: dict[str, Any],
     ) -> None:
-        self.function, self.device = function, device
+        self.function, self._devices = function, devices
         self.first, self.last, self.recompute, self.batches = first, last, recompute, batches
         # How backward is rebuilt from the values that forward keeps, and which of these are weights.
         self._kept: Any = None
         self._group, self._options = new_group(), options
-        self.forward = self._program(self.run_forward, 1)
-        self.backward = self._program(self.run_last if last else self.run_backward, 1)
-        self.gradients = self._program(self.mean, 0)
-        self.apply = self._program(function, ())
+        w, p = _WHOLE, _PARTS
+        self.forward = self._program(self.run_forward, 1, (w, p, w, p), (p, p))
+        of_batch = (p, p) if last else (p, w, p)
+        self.backward = self._program(self.run_last if last else self.run_backward, 1, (w, p, *of_batch), (p, p))
+        self.gradients = self._program(self.mean, 0, (p,), (p, w))
+        self.apply = self._program(self.run_apply, (), (w, p, p), w if last else p)
 
-    def _program(self, function: Callable[..., Any], donated: int | tuple[int, ...]) -> Callable[..., Any]:
+    @property
+    def replicas(self) -> int:
+        """The number of IPUs."""
+        return len(self._devices)
+
+    def _program(
+        self, function: Callable[..., Any], donated: int | tuple[int, ...], given: tuple[Any, ...], results: Any
+    ) -> Callable[..., Any]:
+        if self.replicas > 1 and not isinstance(self._devices[0], str):
+            # Each IPU differentiates for itself: JAX would add the gradients of weights that all have.
+            function = jax.shard_map(function, mesh=self._mesh(), in_specs=given, out_specs=results, check_vma=False)
         return member(jax.jit(function, donate_argnums=donated, compiler_options=self._options or None), self._group)
 
+    def _mesh(self) -> Mesh:
+        return Mesh(np.array(self._devices), (_AXIS,))
+
     def put(self, tree: Any) -> Any:
-        """The arrays on the stage's IPU."""
-        return jax.device_put(tree, self.device)
+        """The arrays on the stage's IPU, or on each of them."""
+        return jax.device_put(tree, self._devices[0] if self.replicas == 1 else NamedSharding(self._mesh(), _WHOLE))
+
+    def put_parts(self, tree: Any) -> Any:
+        """The arrays on the stage's IPU, or cut over them along the first dimension."""
+        return jax.device_put(tree, self._devices[0] if self.replicas == 1 else NamedSharding(self._mesh(), _PARTS))
+
+    def _over_all(self, reduce: Callable[..., Any], value: Any) -> Any:
+        return value if self.replicas == 1 else jax.tree.map(lambda leaf: reduce(leaf, _AXIS), value)
 
     # Forward --------------------------------------------------------------------------------------------------------
 
@@ -70,6 +102,11 @@ class Stage:
             return jax.vjp(lambda p: self.function(p, x), params)[:2]
         return jax.vjp(self.function, params, x)[:2]
 
+    def run_apply(self, params: Any, x: Any, targets: Any) -> Any:
+        """The activations, or the loss of the last stage."""
+        result = self.function(params, x, *targets)
+        return self._over_all(jax.lax.pmean, result) if self.last else result
+
     # Backward -------------------------------------------------------------------------------------------------------
 
     def run_backward(self, params: Any, sums: Any, stash: Any, slot: Any, gradient: Any) -> tuple[Any, Any]:
@@ -94,9 +131,10 @@ class Stage:
     # Sums -----------------------------------------------------------------------------------------------------------
 
     def zeros(self, params: Any) -> Any:
-        """Sums of no micro-batch, of NumPy; those of f16 and bf16 are in f32."""
-        gradients = jax.tree.map(lambda p: np.zeros(np.shape(p), _sum_type(p.dtype)), params)
-        return {"gradients": gradients, "loss": np.float32(0) if self.last else None}
+        """Sums of no micro-batch, of NumPy; those of f16 and bf16 are in f32. Of several IPUs, stacked."""
+        each = () if self.replicas == 1 else (self.replicas,)
+        gradients = jax.tree.map(lambda p: np.zeros((*each, *np.shape(p)), _sum_type(p.dtype)), params)
+        return {"gradients": gradients, "loss": np.zeros(each, np.float32) if self.last else None}
 
     @staticmethod
     def add(sums: Any, gradients: Any, loss: Any) -> Any:
@@ -106,7 +144,10 @@ class Stage:
 
     def mean(self, sums: Any) -> tuple[Any, Any]:
         """Sums of no micro-batch, and the means over all."""
-        return jax.tree.map(jnp.zeros_like, sums), jax.tree.map(lambda s: s / self.batches, sums)
+        own = sums if self.replicas == 1 else jax.tree.map(lambda s: s[0], sums)
+        count = self.batches * self.replicas
+        means = jax.tree.map(lambda s: s / count, self._over_all(jax.lax.psum, own))
+        return jax.tree.map(jnp.zeros_like, sums), means
 
     def update_with(self, optimizer: Any) -> Callable[..., Any]:
         """A program that changes weights and optimizer state: it returns them, the sums of none, and the mean loss."""
@@ -118,7 +159,7 @@ class Stage:
             params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates)
             return params, optimizer_state, zeros, means["loss"]
 
-        return self._program(update, (0, 1, 2))
+        return self._program(update, (0, 1, 2), (_WHOLE, _WHOLE, _PARTS), (_WHOLE, _WHOLE, _PARTS, _WHOLE))
 
 
 def _sum_type(dtype: Any) -> Any:

@@ -49,7 +49,9 @@ def pipeline(
     Args:
         stages: functions ``stage(params, x) -> x`` of arrays or pytrees of them; activations between stages are
             floats. The last is ``stage(params, x, *targets) -> loss``, the mean loss of a micro-batch, a scalar.
-        devices: an IPU for each stage.
+        devices: an IPU for each stage. Or several for each, as many for all: the stage is then on each of them, and the
+            rows of a micro-batch are cut over them (data parallel), for example ``np.array(ipus).reshape(4, 2)`` for
+            four stages on two IPUs each. A stage sees the rows of its IPU, and their gradients are added once a step.
         optimizer: of optax, or anything with its ``init`` and ``update``, for :meth:`Pipeline.step`. Each stage has
             one, so what looks at all gradients together, such as clipping by their norm, sees those of the stage.
         gradient_accumulation: the number of micro-batches; with one, only one IPU computes at a time.
@@ -61,8 +63,8 @@ def pipeline(
         compiler_options: for all programs of the stages, as ``jax.jit`` takes them.
 
     Raises:
-        ValueError: no stages, another number of devices than stages, a device twice, no such schedule, or no
-            micro-batches.
+        ValueError: no stages, another number of devices than stages, a device twice, stages on different numbers of
+            devices, no such schedule, or no micro-batches.
 
     Examples:
         >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
@@ -102,16 +104,18 @@ class Pipeline:
         recompute: bool,
         compiler_options: dict[str, Any],
     ) -> None:
-        _check(stages, devices, gradient_accumulation, schedule)
+        replicated = [_several(device) for device in devices]
+        _check(stages, replicated, gradient_accumulation, schedule)
         from jax_ipu.pipelines.stage import Stage
 
         self.batches, self.schedule, self.optimizer = gradient_accumulation, schedule, optimizer
         self._options = compiler_options
         last = len(stages) - 1
         self._stages = [
-            Stage(function, device, number == 0, number == last, recompute, gradient_accumulation, compiler_options)
-            for number, (function, device) in enumerate(zip(stages, devices, strict=True))
+            Stage(function, own, number == 0, number == last, recompute, gradient_accumulation, compiler_options)
+            for number, (function, own) in enumerate(zip(stages, replicated, strict=True))
         ]
+        self._replicas = len(replicated[0])
         self._updates = [stage.update_with(optimizer) for stage in self._stages] if optimizer is not None else []
         # Of each stage, between calls; None where a call has failed.
         self._sums: list[Any] | None = None
@@ -120,7 +124,7 @@ class Pipeline:
         self._checked: Any = None
 
     def place(self, params: Sequence[Any]) -> list[Any]:
-        """The weights of each stage on its IPU.
+        """The weights of each stage on its IPU, or on each of its IPUs.
 
         Raises:
             ValueError: not as many as there are stages.
@@ -223,13 +227,13 @@ class Pipeline:
         """
         placed = self.place(params)
         batches = self._micro_batches(x, targets)
-        self._check_stages(placed, *batches[0])
+        self._check_stages(placed, *self._shapes_of_parts(batches[0]))
         losses = []
         for rows, of_targets in batches:
             value = rows
             for stage, one in zip(self._stages, placed, strict=True):
-                extra = stage.put(of_targets) if stage.last else ()
-                value = stage.apply(one, stage.put(value), *extra)
+                extra = stage.put_parts(of_targets) if stage.last else ()
+                value = stage.apply(one, stage.put_parts(value), extra)
             losses.append(value)
         return sum(float(value) for value in losses) / self.batches
 
@@ -283,13 +287,13 @@ class Pipeline:
         import jax
 
         params, (x, targets) = jax.tree.map(shape_of, list(params)), jax.tree.map(shape_of, (x, targets))
-        x, targets = jax.tree.map(lambda a: self._shape_of_part(a), (x, targets))
+        x, targets = self._shapes_of_parts((x, targets), self.batches)
         inputs = self._check_stages(params, x, targets)[:-1]
         found: dict[tuple[int, bool], Estimate] = {}
         slot = struct((), "int32")
         for number, stage in enumerate(self._stages):
             own, given = params[number], inputs[number]
-            sums = jax.tree.map(shape_of, stage.zeros(own))
+            sums = jax.tree.map(self._of_one_ipu, stage.zeros(own))
             if stage.last:
                 found[number, True] = self._fitting(stage.run_last, (own, sums, given, targets))
                 continue
@@ -323,15 +327,15 @@ class Pipeline:
             number, stage = work.stage, self._stages[work.stage]
             slot = self._slots[number][work.batch % len(self._slots[number])] if not stage.last else None
             if work.backward and not stage.last:
-                gradient = stage.put(sent.pop(Work(number + 1, True, work.batch)))
+                gradient = stage.put_parts(sent.pop(Work(number + 1, True, work.batch)))
                 sums[number], back = stage.backward(params[number], sums[number], stashes[number], slot, gradient)
             else:
                 rows, of_targets = batches[work.batch]
-                value = stage.put(rows if stage.first else sent.pop(Work(number - 1, False, work.batch)))
+                value = stage.put_parts(rows if stage.first else sent.pop(Work(number - 1, False, work.batch)))
                 if not stage.last:
                     stashes[number], sent[work] = stage.forward(params[number], stashes[number], slot, value)
                     continue
-                sums[number], back = stage.backward(params[number], sums[number], value, stage.put(of_targets))
+                sums[number], back = stage.backward(params[number], sums[number], value, stage.put_parts(of_targets))
             if not stage.first:
                 sent[work] = back
         wait: Any = jax.block_until_ready
@@ -355,31 +359,46 @@ class Pipeline:
     def _check_rows(self, rows: int) -> None:
         if rows == 0 or rows % self.batches:
             raise ValueError(f"a batch of {rows} rows cannot be cut into {self.batches} equal micro-batches")
+        if rows // self.batches % self._replicas:
+            raise ValueError(
+                f"micro-batches of {rows // self.batches} rows cannot be cut over the {self._replicas} IPUs of a stage"
+            )
 
-    def _shape_of_part(self, array: Any) -> Any:
+    def _shapes_of_parts(self, tree: Any, batches: int = 1) -> Any:
+        """The shapes of what one IPU has of arrays that are cut into micro-batches, and over the IPUs of a stage."""
+        import jax
 
-        self._check_rows(array.shape[0])
-        return struct((array.shape[0] // self.batches, *array.shape[1:]), array.dtype)
+        def part(array: Any) -> Any:
+            self._check_rows(array.shape[0] * self.batches // batches)
+            return struct((array.shape[0] // batches // self._replicas, *array.shape[1:]), array.dtype)
+
+        return jax.tree.map(part, tree)
+
+    def _of_one_ipu(self, array: Any) -> Any:
+        """The shape of its part of what has a first dimension for the IPUs of a stage, if these are several."""
+        shape, first = tuple(array.shape), 0 if self._replicas == 1 else 1
+        return struct((1,) * first + shape[first:], array.dtype)
 
     def _prepare(self, params: Sequence[Any], rows: Any, targets: tuple[Any, ...]) -> None:
         """Makes the sums and stashes that are not there yet."""
         import jax
         import numpy as np
 
-        shapes = jax.tree.map(shape_of, (list(params), rows, targets))
+        shapes = (jax.tree.map(shape_of, list(params)), *self._shapes_of_parts((rows, targets)))
         key = jax.tree.flatten(shapes)
         known = self._checked is not None and (self._checked[1], self._checked[0]) == (key[1], key[0])
         if known and self._sums is not None:
             return
         inputs = self._check_stages(*shapes)
         self._checked = key
-        self._sums = [stage.put(stage.zeros(one)) for stage, one in zip(self._stages, params, strict=True)]
+        self._sums = [stage.put_parts(stage.zeros(one)) for stage, one in zip(self._stages, params, strict=True)]
         self._stashes, self._slots = [], []
         for number, stage in enumerate(self._stages):
             depth = most_in_flight(self.schedule, number, len(self._stages), self.batches)
             self._slots.append([stage.put(np.int32(k)) for k in range(depth)])
             stash = None if stage.last else self._stash_shapes(number, shapes[0][number], inputs[number])
-            self._stashes.append(jax.tree.map(lambda s, put=stage.put: put(np.zeros(s.shape, s.dtype)), stash))
+            whole = jax.tree.map(lambda s: np.zeros((s.shape[0] * self._replicas, *s.shape[1:]), s.dtype), stash)
+            self._stashes.append(stage.put_parts(whole))
 
     def _stash_shapes(self, number: int, params: Any, x: Any) -> Any:
         import jax
@@ -422,12 +441,22 @@ def _described(tree: Any) -> str:
     return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)) or "nothing"
 
 
-def _check(stages: Sequence[Any], devices: Sequence[Any], batches: int, schedule: str) -> None:
+def _several(devices: Any) -> list[Any]:
+    """The IPUs of a stage, of one or of a sequence of them."""
+    alone = isinstance(devices, str) or not hasattr(devices, "__len__")
+    return [devices] if alone else list(devices)
+
+
+def _check(stages: Sequence[Any], devices: Sequence[list[Any]], batches: int, schedule: str) -> None:
     if not stages:
         raise ValueError("a pipeline has at least one stage")
     if len(devices) != len(stages):
         raise ValueError(f"a pipeline of {len(stages)} stages needs as many devices, not {len(devices)}")
-    twice = sorted({str(device) for device in devices if list(devices).count(device) > 1})
+    counts = sorted({len(own) for own in devices})
+    if len(counts) > 1 or counts[0] == 0:
+        raise ValueError(f"the stages of a pipeline have as many IPUs each, at least one; these have {counts}")
+    every = [device for own in devices for device in own]
+    twice = sorted({str(device) for device in every if every.count(device) > 1})
     if twice:
         raise ValueError(f"{', '.join(twice)} is given for more than one stage: each needs a device of its own")
     if schedule not in SCHEDULES:

@@ -113,7 +113,7 @@ def lower_host_buffer(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 def _remote_buffer(context: Context, op: Op, value: Value) -> _ipu.RemoteBuffer:
     """The remote buffer of a value in host memory: its rows are those of the first dimension, or the whole is one."""
-    name = op.attrs["buffer"]
+    name = context.stream_prefix + op.attrs["buffer"]
     buffer = context.remote_buffers.get(name)
     if buffer is None:
         rows = _num_rows(value)

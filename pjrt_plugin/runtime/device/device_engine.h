@@ -43,8 +43,9 @@ class DeviceEngine {
   // used.
   virtual void ConnectStream(int stream, void* host) = 0;
   virtual bool HasRemoteBuffer(const std::string& /*name*/) const { return false; }
-  // The memory must stay valid until the next Run of the main program has returned; it is disconnected then.
+  // The memory must stay valid until DisconnectRemoteBuffers, which disconnects that of all buffers.
   virtual void ConnectRemoteBuffer(const std::string& /*name*/, void* /*host*/) {}
+  virtual void DisconnectRemoteBuffers() {}
   // Connects the host functions that call foreign functions. `calls` must outlive the engine.
   virtual void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) = 0;
   // Sets the replica as which the next runs take part in collectives.

@@ -256,7 +256,7 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
 
 DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>& program,
                                             std::vector<Argument> arguments, ipu_model::ReplicaGroup* group,
-                                            std::uint64_t run_id, Results* results) {
+                                            std::uint64_t run_id, Results* results, LinkRound* round) {
   results->done = std::make_shared<Completion>();
   // The caller may change borrowed memory after the call, before the run has read it.
   for (const Argument& argument : arguments) {
@@ -264,9 +264,8 @@ DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>
   }
   results->outputs = MakeOutputs(program->executable(), arguments, results->done);
   // ready() of the outputs is this run's own completion, so the run is given the arrays and must not wait.
-  return {[this, program, group, run_id, arguments = std::move(arguments), outputs = results->outputs] {
-            residency_.Run(program, arguments, outputs, group, run_id);
-          },
+  return {[this, program, group, run_id, round, arguments = std::move(arguments),
+           outputs = results->outputs] { residency_.Run(program, arguments, outputs, group, run_id, round); },
           results->done, std::this_thread::get_id()};
 }
 

@@ -45,8 +45,8 @@ class DeviceRuntime {
   Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
                   std::uint64_t run_id = 0);
 
-  // For runs in which other devices take part: returns the run as work for this device's queue. `group` must
-  // outlive the work.
+  // For runs in which other devices take part: returns the run as work for this device's queue. `group` and
+  // `round` must outlive the work.
   struct Work {
     std::function<void()> run;
     CompletionPtr done;
@@ -54,7 +54,8 @@ class DeviceRuntime {
     bool cancelled = false;
   };
   Work MakeWork(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
-                ipu_model::ReplicaGroup* group, std::uint64_t run_id, Results* results);
+                ipu_model::ReplicaGroup* group, std::uint64_t run_id, Results* results,
+                LinkRound* round = nullptr);
   // Queues the work. Returns false and leaves `work` unchanged if the device has been shut down.
   bool TryEnqueue(Work& work);
   // Queues the work, or does it on this thread when the device has been shut down.

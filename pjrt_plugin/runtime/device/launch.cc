@@ -15,9 +15,10 @@ namespace {
 class SharedLaunch {
  public:
   SharedLaunch(unsigned replicas, std::shared_ptr<RemoteLaunch> remote)
-      : remote_(std::move(remote)), group_(replicas, remote_.get()) {}
+      : remote_(std::move(remote)), group_(replicas, remote_.get()), round_(group_) {}
 
   ipu_model::ReplicaGroup* group() { return &group_; }
+  LinkRound* round() { return &round_; }
 
   template <typename F>
   void RunReplica(unsigned replica, F&& run) {
@@ -51,6 +52,7 @@ class SharedLaunch {
  private:
   const std::shared_ptr<RemoteLaunch> remote_;
   ipu_model::ReplicaGroup group_;
+  LinkRound round_;
   std::mutex mutex_;
   std::optional<Error> first_error_;
 };
@@ -62,7 +64,10 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
   std::vector<DeviceRuntime::Results> results;
   const std::uint64_t run_id = Trace::IsActive() ? Trace::NextRunId() : 0;
   const auto replicas = remote ? remote->num_replicas() : static_cast<unsigned>(calls.size());
-  if (calls.empty() || replicas == 1 || !calls[0].program->executable()->communicates) {
+  const bool several = !calls.empty() && replicas > 1;
+  // Between processes the replicas do not decide together. One that differs there would wait for ever.
+  const bool decides = several && !remote && calls[0].program->asks_others();
+  if (!several || !(decides || calls[0].program->executable()->communicates)) {
     for (std::size_t r = 0; r < calls.size(); ++r) {
       results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments), run_id));
     }
@@ -74,8 +79,9 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
   for (std::size_t r = 0; r < calls.size(); ++r) {
     ReplicaCall& call = calls[r];
     results.emplace_back();
-    DeviceRuntime::Work run = call.device->MakeWork(call.program, std::move(call.arguments), shared->group(),
-                                                    run_id, &results.back());
+    DeviceRuntime::Work run =
+        call.device->MakeWork(call.program, std::move(call.arguments), shared->group(), run_id,
+                              &results.back(), decides ? shared->round() : nullptr);
     run.run = [shared, replica = call.program->replica(), alone = std::move(run.run)] {
       shared->RunReplica(replica, alone);
     };

@@ -1,4 +1,5 @@
 // Programs on a device, and what is loaded of them.
+#include <set>
 #include <utility>
 
 #include "runtime/device/residency.h"
@@ -10,6 +11,20 @@ LoadedImage::LoadedImage(std::shared_ptr<const Executable> executable, Image ima
       image_(std::move(image)),
       variables_(image_.variables.size()),
       programs_(image_.entries.size()) {}
+
+std::size_t LoadedImage::BytesOfState() const {
+  std::set<const HostBlock*> blocks;
+  std::size_t bytes = BytesOfArrays();
+  for (const std::weak_ptr<LoadedProgram>& program : programs_) {
+    const std::shared_ptr<LoadedProgram> alive = program.lock();
+    if (!alive) continue;
+    for (const std::weak_ptr<HostBlock>& array : alive->host_arrays_) {
+      const std::shared_ptr<HostBlock> block = array.lock();
+      if (block && blocks.insert(block.get()).second) bytes += block->bytes();
+    }
+  }
+  return bytes;
+}
 
 std::size_t LoadedImage::BytesOfArrays() const {
   std::size_t bytes = 0;
@@ -28,6 +43,7 @@ LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsig
       ffi_calls_(executable_->ffi_calls),
       image_(std::make_shared<LoadedImage>(executable_, ImageOf(*executable_))) {
   MoveTo(image_, 0);
+  asks_others_ = num_ipus() > 1 && CanLink();
 }
 
 void LoadedProgram::MoveTo(std::shared_ptr<LoadedImage> image, std::size_t entry) {

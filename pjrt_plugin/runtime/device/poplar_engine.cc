@@ -79,7 +79,6 @@ class PoplarEngine : public DeviceEngine {
  public:
   PoplarEngine(const Executable& executable, const DeviceConfig& config)
       : program_(ReadExecutable(executable)),
-        main_program_(executable.main_program),
         engine_(program_, ipu_model::OptionsOfEngine(config.execution)),
         device_(CreateDevice(config)),
         synthetic_data_(config.synthetic_data) {
@@ -116,6 +115,11 @@ class PoplarEngine : public DeviceEngine {
     CallPoplar([&] { ipu_model::ConnectRemoteBuffer(engine_, name, host); });
     connected_.push_back(name);
   }
+  // The memory of arguments and results is the caller's again when main has run.
+  void DisconnectRemoteBuffers() override {
+    for (const std::string& name : connected_) ipu_model::ConnectRemoteBuffer(engine_, name, nullptr);
+    connected_.clear();
+  }
   void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) override {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       CallPoplar([&] {
@@ -138,13 +142,7 @@ class PoplarEngine : public DeviceEngine {
     host_calls_ = {};
     ++num_runs_;
     const ipu_model::RemoteTraffic before = ipu_model::RemoteTrafficOf(engine_);
-    try {
-      CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
-    } catch (...) {
-      Disconnect(program);
-      throw;
-    }
-    Disconnect(program);
+    CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
     if (synthetic_data_) return;
     const ipu_model::RemoteTraffic after = ipu_model::RemoteTrafficOf(engine_);
     host_calls_.h2d_bytes += after.bytes_read - before.bytes_read;
@@ -161,12 +159,6 @@ class PoplarEngine : public DeviceEngine {
   std::vector<ipu_model::LoopRun> LastRunLoops() const override { return ipu_model::LastRunLoops(engine_); }
 
  private:
-  // The memory of arguments and results is the caller's again when main has run.
-  void Disconnect(int program) {
-    if (program != main_program_) return;
-    for (const std::string& name : connected_) ipu_model::ConnectRemoteBuffer(engine_, name, nullptr);
-    connected_.clear();
-  }
   void Call(const HostCallbackSpec& callback, const std::vector<const void*>& inputs,
             const std::vector<void*>& outputs) {
     std::vector<HostCallbacks::Input> in;
@@ -183,7 +175,6 @@ class PoplarEngine : public DeviceEngine {
   }
 
   const poplar::Executable program_;
-  const int main_program_;
   poplar::Engine engine_;
   std::map<int, std::shared_ptr<const ipu_model::Timeline>> timelines_;  // each made for its first trace
   HostCallTraffic host_calls_;

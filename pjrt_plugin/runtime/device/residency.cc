@@ -68,7 +68,11 @@ void Residency::Connect(LoadedProgram& program) {
 
 void Residency::Load(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments) {
   if (loaded_ != program->image_) {
-    if (ShouldLink(*program, arguments)) Link(program, arguments);
+    // Those of several IPUs are linked where all replicas decide it.
+    if (program->num_ipus() == 1 && ShouldLink(*program, arguments)) {
+      const LinkPlan plan = PlanLink(program, arguments);
+      Link(*program, plan, [&] { return linker_(plan.parts); });
+    }
     const auto is_in_loaded = [this](const Argument& argument) {
       return loaded_ && argument.array->image_ == loaded_;
     };
@@ -77,7 +81,12 @@ void Residency::Load(const std::shared_ptr<LoadedProgram>& program, const std::v
   const std::shared_ptr<LoadedImage> image = program->image_;
   image->programs_[program->entry_] = program;
   if (loaded_ != image) {
-    if (loaded_) Spill(*loaded_);
+    if (loaded_) {
+      Spill(*loaded_);
+      for (const std::weak_ptr<LoadedProgram>& other : loaded_->programs_) {
+        if (const auto alive = other.lock()) alive->asks_others_ = alive->num_ipus() > 1 && alive->CanLink();
+      }
+    }
     loaded_.reset();
     if (!image->engine_) {
       image->engine_ = factory_(*image->executable_, config_);
@@ -167,7 +176,8 @@ bool Residency::IsCheapToSwitchTo(const LoadedProgram& program,
                                   const std::vector<Argument>& arguments) const {
   if (!program.image_->engine_) return false;
   if (!loaded_ || loaded_ == program.image_) return true;
-  return loaded_->BytesOfArrays() <= kCheapSpillBytes && !ShouldLink(program, arguments);
+  if (loaded_->BytesOfArrays() > kCheapSpillBytes) return false;
+  return program.num_ipus() > 1 || !ShouldLink(program, arguments);
 }
 
 // Requires that one of the two is the first variable of its type.
@@ -302,7 +312,9 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   DeviceEngine& engine = *program.image_->engine_;
   const std::string& prefix = program.entry().prefix;
   std::uint64_t h2d = 0, d2h = 0;
+  program.host_arrays_.clear();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (executable.inputs[i].in_host_memory) program.host_arrays_.push_back(arguments[i].array->host());
     if (program.inputs_[i].is_remote) {
       engine.ConnectRemoteBuffer(prefix + "in" + std::to_string(i), SourceOf(program, *arguments[i].array));
       arguments[i].array->received_ = false;
@@ -314,6 +326,8 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
     if (traced_ != nullptr && sent == 0) traced_->streams_from_ipus.push_back("in" + std::to_string(i));
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
+    if (executable.outputs[j].in_host_memory && outputs[j]->on_host())
+      program.host_arrays_.push_back(outputs[j]->host());
     if (program.output_is_remote_[j]) {
       engine.ConnectRemoteBuffer(prefix + "out" + std::to_string(j), outputs[j]->host()->data());
     } else if (program.output_streams_[j] >= 0) {
@@ -383,15 +397,18 @@ void Residency::RunMain(LoadedProgram& program) {
     engine.Run(program.entry().main_program);
   } catch (...) {
     engine.SetCancellation(nullptr, nullptr);
+    engine.DisconnectRemoteBuffers();
     CheckCancelled(program);
     throw;
   }
   engine.SetCancellation(nullptr, nullptr);
+  engine.DisconnectRemoteBuffers();
 }
 
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-                    const ArrayList& outputs, ipu_model::ReplicaGroup* group, std::uint64_t run_id) {
-  if (!Trace::IsActive()) return RunUntraced(program, arguments, outputs, group);
+                    const ArrayList& outputs, ipu_model::ReplicaGroup* group, std::uint64_t run_id,
+                    LinkRound* round) {
+  if (!Trace::IsActive()) return RunUntraced(program, arguments, outputs, group, round);
   const std::shared_ptr<TracedWork> work = NewWork();
   work->run_id = run_id == 0 ? Trace::NextRunId() : run_id;
   work->meets_others = group != nullptr;
@@ -399,7 +416,7 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
   work->replica = program->replica_;
   traced_ = work.get();
   try {
-    RunUntraced(program, arguments, outputs, group);
+    RunUntraced(program, arguments, outputs, group, round);
   } catch (const std::exception& error) {
     traced_ = nullptr;
     work->error = error.what();
@@ -447,7 +464,7 @@ void Residency::AddToTraces(const TracedTransfer& transfer) const {
 
 void Residency::RunUntraced(const std::shared_ptr<LoadedProgram>& program,
                             const std::vector<Argument>& arguments, const ArrayList& outputs,
-                            ipu_model::ReplicaGroup* group) {
+                            ipu_model::ReplicaGroup* group, LinkRound* round) {
   CheckCancelled(*program);
   std::vector<std::shared_ptr<void>>
       held;  // borrowed memory that another thread may give back during the run
@@ -456,6 +473,7 @@ void Residency::RunUntraced(const std::shared_ptr<LoadedProgram>& program,
     if (!argument.array->on_host()) continue;
     if (std::shared_ptr<void> memory = argument.array->host()->Hold()) held.push_back(std::move(memory));
   }
+  if (round != nullptr) LinkTogether(program, arguments, *round);
   Load(program, arguments);
   SwapStates(*program, arguments);
   PrepareHostCopies(*program, arguments);

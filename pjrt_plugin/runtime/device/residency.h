@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/device/device_engine.h"
+#include "runtime/device/link_round.h"
 #include "runtime/device/wait_habit.h"
 #include "runtime/executable/executable.h"
 #include "runtime/executable/image.h"
@@ -45,6 +46,8 @@ class LoadedImage {
     std::weak_ptr<HostBlock>
         last;  // as `kept`, also when the copy is lost: who passes it shares the variable
   };
+  // Of arrays whose value only a variable has, and of those in host memory that programs use.
+  std::size_t BytesOfState() const;
   std::size_t BytesOfArrays() const;
 
   const std::shared_ptr<const Executable> executable_;
@@ -65,13 +68,21 @@ class LoadedProgram {
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
   unsigned replica() const { return replica_; }
   WaitHabit& wait_habit() { return wait_habit_; }
+  unsigned num_ipus() const {
+    return static_cast<unsigned>(executable_->num_replicas * executable_->num_partitions);
+  }
+  // Whether a launch over several IPUs lets all its replicas decide if the program is linked (LinkRound). Any
+  // thread may call it.
+  bool asks_others() const { return asks_others_.load(std::memory_order_relaxed); }
 
  private:
+  friend class LoadedImage;
   friend class Residency;
   struct Input {
     int stream = -1;
     bool is_remote = false;  // main reads rows of it from a remote buffer
   };
+  bool CanLink() const { return may_link_ && source_ != nullptr && !executable_->calls_host(); }
   const ImageEntry& entry() const { return image_->image_.entries[entry_]; }
   // The variable of an input, or -1.
   int variable(std::size_t input) const { return entry().variables[input]; }
@@ -86,12 +97,15 @@ class LoadedProgram {
   WaitHabit wait_habit_;
   std::shared_ptr<LoadedImage> image_;
   std::size_t entry_ = 0;
-  bool connected_ = false;       // whether the streams below are known
-  bool may_link_ = true;         // false after an attempt that failed
+  bool connected_ = false;  // whether the streams below are known
+  bool may_link_ = true;    // false after an attempt that failed
+  std::atomic<bool> asks_others_;
   unsigned times_returned_ = 0;  // how often it took the place of an image that held its arguments
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
   std::vector<bool> output_is_remote_;
+  std::vector<std::weak_ptr<HostBlock>>
+      host_arrays_;       // arguments and results in host memory, of the last run
   int seed_stream_ = -1;  // of programs that draw random numbers
 };
 
@@ -125,9 +139,11 @@ class Residency {
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
   // that alias an argument stay resident. Throws Error; no output is valid then, and the state that was
   // donated is gone: a run that fails or is cancelled may have overwritten part of it. `group`: the replicas
-  // that the program communicates with, or null. `run_id`: for traces; 0: a new one.
+  // that the program communicates with, or null. `run_id`: for traces; 0: a new one. `round`: where the
+  // replicas decide together whether the program is linked, or null.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-           const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr, std::uint64_t run_id = 0);
+           const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr, std::uint64_t run_id = 0,
+           LinkRound* round = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
   void Fetch(Array& array);
   // Like Fetch, for a copy to another IPU over the links.
@@ -148,19 +164,37 @@ class Residency {
 
  private:
   void RunUntraced(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-                   const ArrayList& outputs, ipu_model::ReplicaGroup* group);
+                   const ArrayList& outputs, ipu_model::ReplicaGroup* group, LinkRound* round);
   // For traces: a transfer of the run that is traced, or else one by itself.
   void TraceTransfer(TracedTransfer::Kind kind, const std::string& name, std::uint64_t bytes);
   void AddToTraces(const TracedTransfer& transfer) const;
   std::shared_ptr<TracedWork> NewWork() const;
   void Load(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments);
   // Whether `program` should share an engine with the programs that are loaded, as it takes arrays from their
-  // variables.
+  // variables, or those in host memory that they use.
   bool ShouldLink(const LoadedProgram& program, const std::vector<Argument>& arguments) const;
+  // What a program takes of the state of the loaded image, and of the copies in its variables.
+  struct Shared {
+    std::size_t arrays = 0, bytes = 0, all = 0;  // `all`: bytes that it could take
+  };
+  Shared SharedState(const LoadedProgram& program, const std::vector<Argument>& arguments) const;
+  Shared SharedCopies(const std::vector<Argument>& arguments) const;
   // The variable of the loaded image that has the value of the array, or -1.
   int SlotInLoaded(const Array& array) const;
-  // Gives these programs one image. Where that cannot be, they stay as they are.
-  void Link(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments);
+  // The programs of the loaded image with `program` and those of its image, and the variables that they
+  // share.
+  struct LinkPlan {
+    std::vector<std::shared_ptr<LoadedProgram>> programs;
+    std::vector<LinkPart> parts;
+    std::uint64_t Digest() const;  // never 0
+  };
+  LinkPlan PlanLink(const std::shared_ptr<LoadedProgram>& program,
+                    const std::vector<Argument>& arguments) const;
+  // Gives these programs the image that `make` makes. Where that cannot be, they stay as they are.
+  void Link(const LoadedProgram& program, const LinkPlan& plan, const std::function<LinkedProgram()>& make);
+  // Links the program if all replicas of the launch would link it with the same ones.
+  void LinkTogether(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
+                    LinkRound& round);
   std::shared_ptr<HostBlock> Read(const Array& array);
   // Bytes over the host link that writing the array to a variable costs.
   static std::uint64_t BytesToSend(Array& array);

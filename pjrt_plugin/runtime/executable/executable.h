@@ -56,6 +56,7 @@ struct InputSpec {
   int swap_with = -1, swap_program = -1;
   std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
   std::string name;      // for people: the path in the caller's arguments; may be empty
+  bool in_host_memory = false;  // between calls: main reads what it needs of it
   bool kept() const { return aliased_output < 0 && write_program >= 0; }
 
   template <typename Self, typename Visitor>
@@ -72,6 +73,7 @@ struct InputSpec {
     visit("swap_program", self.swap_program);
     visit.Bytes("sharding", self.sharding);
     visit("name", self.name);
+    visit("in_host_memory", self.in_host_memory);
   }
 };
 
