@@ -68,6 +68,11 @@ def link(parts: Sequence[Part], target: str) -> _ipu.LinkedProgram:
     num_ipus = {program.num_replicas * program.num_partitions for program in programs}
     if len(num_ipus) > 1:
         raise CompileError(f"{', '.join(names)} are for {sorted(num_ipus)} IPUs, and are not linked", UNIMPLEMENTED)
+    io_tiles = {one.io_tiles for one in settings}
+    if len(io_tiles) > 1:
+        raise CompileError(
+            f"{', '.join(names)} have {sorted(io_tiles)} tiles for input and output, and are not linked", UNIMPLEMENTED
+        )
     plans = _ipu.TilePlanCache(False)
     plans.limits_buffers = all(one.fit == "on" for one in settings)
     failure: Exception | None = None
@@ -150,7 +155,7 @@ class _Linker:
     def _cycles(self, part: int) -> int:
         program = self.mapped[part]
         try:
-            graph = SharedGraph(_ipu.Graph(self.target, self.num_ipus))
+            graph = SharedGraph(_ipu.Graph(self.target, self.num_ipus, self.settings[0].io_tiles))
             lowered = lower_into(graph, program, self.target, self.settings[part])
             return _ipu.compile_graph(lowered.graph, lowered.programs, program.module.name, self.plans).cost().cycles
         except (_ipu.OutOfMemory, capacity.TooLarge):  # it fits in another form only, so it is large
@@ -158,7 +163,7 @@ class _Linker:
 
     def linked(self, order: list[int], name: str, keep: bool, progress: Progress) -> _ipu.LinkedProgram:
         """The programs as one; `keep`: with arguments kept in SRAM that are only read."""
-        shared = SharedGraph(_ipu.Graph(self.target, self.num_ipus), self.common)
+        shared = SharedGraph(_ipu.Graph(self.target, self.num_ipus, self.settings[0].io_tiles), self.common)
         lowered: dict[int, LoweredProgram] = {}
         mains: dict[int, int] = {}
         for part in order:
