@@ -24,6 +24,13 @@ inline Share shareOf(unsigned worker, unsigned workers, unsigned elements) {
   return {begin < elements ? begin : elements, end < elements ? end : elements};
 }
 
+// The same of things of which `grain` end with a 64-bit word.
+inline Share groupsOf(unsigned worker, unsigned workers, unsigned things, unsigned grain) {
+  const Share share = shareOf<1>(worker, workers, (things + grain - 1) / grain);
+  const unsigned begin = share.begin * grain, end = share.end * grain;
+  return {begin < things ? begin : things, end < things ? end : things};
+}
+
 template <typename To, typename From>
 inline To bitsAs(From from) {
   static_assert(sizeof(To) == sizeof(From), "the types have equal sizes");

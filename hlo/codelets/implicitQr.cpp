@@ -311,4 +311,87 @@ class ImplicitQr : public poplar::MultiVertex {
 template class ImplicitQr<false>;
 template class ImplicitQr<true>;
 
+// Of some matrices one after another, those of a worker: the diagonals, and the rows that the rotations turn.
+// `work`: n numbers for each worker.
+struct WholeMatrices {
+  const float *d, *e;
+  float *values, *work;
+  unsigned n;
+};
+// Those of a batch, with `columns` of each; none where `from` is null.
+struct TurnedRows {
+  const float* from;
+  float* to;
+  unsigned columns;
+  Turned of(unsigned b, unsigned n) const {
+    if (from == nullptr) return {nullptr, 0, {0, 0}};
+    const unsigned begin = b * n * columns;
+    for (unsigned i = begin; i < begin + n * columns; ++i) to[i] = from[i];
+    return {to + begin, columns, {0, columns}};
+  }
+};
+template <bool kBidiagonal>
+void diagonaliseShare(unsigned worker, unsigned workers, unsigned matrices, const WholeMatrices& m,
+                      const TurnedRows& left, const TurnedRows& right) {
+  const unsigned n = m.n;
+  const Share share = groupsOf(worker, workers, matrices, n % 2 == 0 ? 1 : 2);
+  float* const beside = m.work + worker * n;
+  for (unsigned b = share.begin; b < share.end; ++b) {
+    float* const values = m.values + b * n;
+    for (unsigned i = 0; i < n; ++i) {
+      values[i] = m.d[b * n + i];
+      if (i + 1 < n) beside[i] = m.e[b * (n - 1) + i];
+    }
+    const Turned turned = left.of(b, n), other = right.of(b, n);
+    if (diagonalise<kBidiagonal>(n, values, beside, turned, other)) continue;
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    for (unsigned i = 0; i < n; ++i) values[i] = kNan;
+    turned.fill(n, kNan);
+    other.fill(n, kNan);
+  }
+}
+
+template <bool kBidiagonal>
+class ImplicitQrMatrices : public poplar::MultiVertex {
+ public:
+  In<float> d, e;
+  Out<float> values;
+  poplar::Vector<float> work;
+  unsigned n;
+  bool compute(unsigned worker) {
+    const TurnedRows none{nullptr, nullptr, 0};
+    diagonaliseShare<kBidiagonal>(worker, numWorkers(), values.size() / n,
+                                  {&d[0], &e[0], &values[0], &work[0], n}, none, none);
+    return true;
+  }
+};
+template class ImplicitQrMatrices<false>;
+template class ImplicitQrMatrices<true>;
+
+class ImplicitQrMatricesRows : public poplar::MultiVertex {
+ public:
+  In<float> d, e, rows;
+  Out<float> values, out;
+  poplar::Vector<float> work;
+  unsigned n, columns;
+  bool compute(unsigned worker) {
+    diagonaliseShare<false>(worker, numWorkers(), values.size() / n, {&d[0], &e[0], &values[0], &work[0], n},
+                            {&rows[0], &out[0], columns}, {nullptr, nullptr, 0});
+    return true;
+  }
+};
+
+class ImplicitQrMatricesBothSides : public poplar::MultiVertex {
+ public:
+  In<float> d, e, rows, rightRows;
+  Out<float> values, out, rightOut;
+  poplar::Vector<float> work;
+  unsigned n, columns, rightColumns;
+  bool compute(unsigned worker) {
+    diagonaliseShare<true>(worker, numWorkers(), values.size() / n, {&d[0], &e[0], &values[0], &work[0], n},
+                           {&rows[0], &out[0], columns}, {&rightRows[0], &rightOut[0], rightColumns});
+    return true;
+  }
+};
+
 }  // namespace hlo

@@ -32,6 +32,16 @@ void solve(const System& s, Share share, const T* a, T* x) {
   }
 }
 
+// Calls f(matrix, share) for what one worker solves of `elements` unknowns: right-hand sides of the one
+// matrix, or whole matrices.
+template <typename E, typename F>
+void forSystems(const System& s, unsigned worker, unsigned workers, unsigned elements, const F& f) {
+  const unsigned each = s.equations * s.rightSides;
+  if (elements == each) return f(0, shareOf<2>(worker, workers, s.rightSides));
+  const Share share = groupsOf(worker, workers, elements / each, each * sizeof(E) % 8 == 0 ? 1 : 2);
+  for (unsigned m = share.begin; m < share.end; ++m) f(m, Share{0, s.rightSides});
+}
+
 template <typename E>
 class TriangularSolve : public poplar::MultiVertex {
  public:
@@ -41,11 +51,14 @@ class TriangularSolve : public poplar::MultiVertex {
   bool left, transposed, isConjugate, backward, unitDiagonal;
   bool compute(unsigned worker) {
     const System system{equations, rightSides, left, transposed, isConjugate, backward, unitDiagonal};
-    const Share share = shareOf<2>(worker, numWorkers(), rightSides);
     const unsigned step = left ? rightSides : 1, side = left ? 1 : equations;
-    for (unsigned i = 0; i < equations; ++i)
-      for (unsigned j = share.begin; j < share.end; ++j) x[i * step + j * side] = b[i * step + j * side];
-    solve(system, share, numbers(&a[0]), numbers(&x[0]));
+    forSystems<E>(system, worker, numWorkers(), x.size(), [&](unsigned m, Share share) {
+      const unsigned begin = m * equations * rightSides;
+      for (unsigned i = 0; i < equations; ++i)
+        for (unsigned j = share.begin; j < share.end; ++j)
+          x[begin + i * step + j * side] = b[begin + i * step + j * side];
+      solve(system, share, numbers(&a[0]) + m * equations * equations, numbers(&x[0]) + begin);
+    });
     return true;
   }
 };
@@ -61,7 +74,10 @@ class TriangularSolveInPlace : public poplar::MultiVertex {
   bool left, transposed, isConjugate, backward, unitDiagonal;
   bool compute(unsigned worker) {
     const System system{equations, rightSides, left, transposed, isConjugate, backward, unitDiagonal};
-    solve(system, shareOf<2>(worker, numWorkers(), rightSides), numbers(&a[0]), numbers(&x[0]));
+    forSystems<E>(system, worker, numWorkers(), x.size(), [&](unsigned m, Share share) {
+      solve(system, share, numbers(&a[0]) + m * equations * equations,
+            numbers(&x[0]) + m * equations * rightSides);
+    });
     return true;
   }
 };

@@ -111,6 +111,58 @@ class LuPanelPivot : public poplar::MultiVertex {
 template class LuPanelPivot<float>;
 template class LuPanelPivot<unsigned long long>;
 
+// Whole panels, one after another; a worker has whole ones.
+template <typename E>
+class LuPanels : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> factors;
+  Out<int> pivots, order;
+  unsigned rows, columns;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const unsigned each = rows * columns, grain = rows % 2 == 0 && columns % 2 == 0 ? 1 : 2;
+    const Share share = groupsOf(worker, numWorkers(), in.size() / each, grain);
+    for (unsigned b = share.begin; b < share.end; ++b) {
+      const T* const from = numbers(&in[0]) + b * each;
+      T* const a = numbers(&factors[0]) + b * each;
+      int *const swaps = &pivots[b * columns], *const places = &order[b * rows];
+      for (unsigned i = 0; i < each; ++i) a[i] = from[i];
+      for (unsigned i = 0; i < rows; ++i) places[i] = static_cast<int>(i);
+      for (unsigned j = 0; j < columns; ++j) {
+        float size = -1;
+        unsigned found = j;
+        for (unsigned i = j; i < rows; ++i) {
+          const float mine = sizeOf(a[i * columns + j]);
+          if (!(mine > size)) continue;
+          size = mine;
+          found = i;
+        }
+        swaps[j] = static_cast<int>(found);
+        T* const row = a + j * columns;
+        if (found != j) {
+          const int place = places[j];
+          places[j] = places[found];
+          places[found] = place;
+          for (unsigned c = 0; c < columns; ++c) {
+            const T value = row[c];
+            row[c] = a[found * columns + c];
+            a[found * columns + c] = value;
+          }
+        }
+        for (unsigned i = j + 1; i < rows; ++i) {
+          T* const x = a + i * columns;
+          if (sizeOf(row[j]) != 0) x[j] = quotient(x[j], row[j]);
+          for (unsigned c = j + 1; c < columns; ++c) x[c] = subtractProduct(x[c], x[j], row[c]);
+        }
+      }
+    }
+    return true;
+  }
+};
+template class LuPanels<float>;
+template class LuPanels<unsigned long long>;
+
 // The order of the rows after all swaps.
 class LuPanelOrder : public poplar::MultiVertex {
  public:

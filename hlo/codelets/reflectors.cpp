@@ -114,26 +114,68 @@ class QrPanelFind : public poplar::MultiVertex {
 template class QrPanelFind<float>;
 template class QrPanelFind<unsigned long long>;
 
-// H_0 H_1 ... x for each column x; the pivot of H_j is j + below.
+// Whole matrices, one after another; a worker factorises whole ones.
+template <typename E>
+class QrPanels : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> packed, taus;
+  unsigned rows, columns;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const unsigned each = rows * columns, count = rows < columns ? rows : columns;
+    const unsigned grain = each * sizeof(E) % 8 == 0 && count * sizeof(E) % 8 == 0 ? 1 : 2;
+    const Share share = groupsOf(worker, numWorkers(), in.size() / each, grain);
+    for (unsigned b = share.begin; b < share.end; ++b) {
+      const T* const from = numbers(&in[0]) + b * each;
+      T *const a = numbers(&packed[0]) + b * each, *const tau = numbers(&taus[0]) + b * count;
+      for (unsigned i = 0; i < each; ++i) a[i] = from[i];
+      for (unsigned j = 0; j < count; ++j) {
+        tau[j] = findReflector<T>(Column<T>{a, Row(j, rows, columns)}, rows, j);
+        for (unsigned c = j + 1; c < columns; ++c)
+          reflect(Column<const T>{a, Row(j, rows, columns)}, tau[j], j, true,
+                  Column<T>{a, Row(c, rows, columns)}, rows);
+      }
+    }
+    return true;
+  }
+};
+template class QrPanels<float>;
+template class QrPanels<unsigned long long>;
+
+// H_0 H_1 ... x for each column x of m rows; the pivot of H_j is j + below. Workers share the columns of the
+// one matrix, or whole matrices.
 template <typename E>
 class ApplyReflectors : public poplar::MultiVertex {
  public:
   In<E> packed, taus, in;
   Out<E> out;
-  unsigned columns, packedColumns, below;
+  unsigned m, columns, packedColumns, below;
   bool compute(unsigned worker) {
+    const unsigned each = m * columns, matrices = out.size() / each;
+    if (matrices == 1) {
+      apply(0, columnsOf<E>(worker, numWorkers(), columns), taus.size());
+      return true;
+    }
+    const Share share = groupsOf(worker, numWorkers(), matrices, each * sizeof(E) % 8 == 0 ? 1 : 2);
+    for (unsigned b = share.begin; b < share.end; ++b) apply(b, Share{0, columns}, taus.size() / matrices);
+    return true;
+  }
+
+ private:
+  void apply(unsigned b, Share share, unsigned count) {
     using T = Number<E>;
-    const Share share = columnsOf<E>(worker, numWorkers(), columns);
-    const unsigned m = out.size() / columns;
+    const T *const q = numbers(&packed[0]) + b * m * packedColumns,
+                   *const tau = numbers(&taus[0]) + b * count,
+                   *const from = numbers(&in[0]) + b * m * columns;
+    T* const to = numbers(&out[0]) + b * m * columns;
     for (unsigned c = share.begin; c < share.end; ++c) {
       const Row row(c, m, columns);
-      const Column<T> x{numbers(&out[0]), row};
-      for (unsigned i = 0; i < m; ++i) out[row[i]] = in[row[i]];
-      for (unsigned j = taus.size(); j-- > 0;)
-        reflect(Column<const T>{numbers(&packed[0]), Row(j, m, packedColumns)}, numbers(&taus[0])[j],
-                j + below, false, x, m);
+      for (unsigned i = 0; i < m; ++i) to[row[i]] = from[row[i]];
+      for (unsigned j = count; j-- > 0;)
+        reflect(Column<const T>{q, Row(j, m, packedColumns)}, tau[j], j + below, false, Column<T>{to, row},
+                m);
     }
-    return true;
   }
 };
 template class ApplyReflectors<float>;

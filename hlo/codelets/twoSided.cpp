@@ -319,4 +319,126 @@ class TwoSidedFindRow : public poplar::MultiVertex {
 template class TwoSidedFindRow<float>;
 template class TwoSidedFindRow<unsigned long long>;
 
+// Of whole matrices, one after another, those of a worker. `work`: two vectors for each worker.
+template <typename T>
+struct Matrices {
+  unsigned n;
+  Share share;
+  T *z, *y;
+};
+template <typename E>
+Matrices<Number<E>> matricesOf(unsigned worker, unsigned workers, unsigned n, unsigned elements,
+                               float* work) {
+  using T = Number<E>;
+  T* const z = reinterpret_cast<T*>(work) + worker * 2 * n;
+  // Reflectors and factors of n and n - 1 numbers: one of both is odd.
+  return {n, groupsOf(worker, workers, elements / (n * n), sizeof(E) % 8 == 0 ? 1 : 2), z, z + n};
+}
+
+// z = conj(tau) v^H A, or its conjugate, of the columns from `next` on.
+template <typename T>
+void projectColumns(const T* a, unsigned n, unsigned next, unsigned pivot, const T* v, T tau, bool conjugates,
+                    T* z) {
+  for (unsigned c = next; c < n; ++c) {
+    const T product = conjugate(tau) * project(n - pivot, v + pivot, a + c * n + pivot);
+    z[c - next] = conjugates ? conjugate(product) : product;
+  }
+}
+
+template <typename E>
+class TwoSidedMatricesHermitian : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> block, taus;
+  poplar::Vector<float> work;
+  unsigned n;
+  bool compute(unsigned worker) {
+    const auto m = matricesOf<E>(worker, numWorkers(), n, in.size(), &work[0]);
+    for (unsigned b = m.share.begin; b < m.share.end; ++b) {
+      E *const a = &block[b * n * n], *const tau = &taus[b * (n - 1)];
+      for (unsigned i = 0; i < n * n; ++i) a[i] = in[b * n * n + i];
+      const Columns<E> columns(0, 1, n, 0, n * n, a);
+      for (unsigned j = 0; j + 1 < n; ++j) {
+        columns.find(j, j + 1, tau + j);
+        projectColumns(numbers(a), n, j + 1, j + 1, columns[j], numbers(tau)[j], true, m.y);
+        columns.reflect(a + j * n, tau + j, reinterpret_cast<const E*>(m.y), nullptr, j + 1);
+      }
+    }
+    return true;
+  }
+};
+template class TwoSidedMatricesHermitian<float>;
+template class TwoSidedMatricesHermitian<unsigned long long>;
+
+template <typename E>
+class TwoSidedMatricesGeneral : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> block, taus;
+  poplar::Vector<float> work;
+  unsigned n;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const auto m = matricesOf<E>(worker, numWorkers(), n, in.size(), &work[0]);
+    for (unsigned b = m.share.begin; b < m.share.end; ++b) {
+      E *const a = &block[b * n * n], *const tau = &taus[b * (n - 1)];
+      for (unsigned i = 0; i < n * n; ++i) a[i] = in[b * n * n + i];
+      const Columns<E> columns(0, 1, n, 0, n * n, a);
+      for (unsigned j = 0; j + 1 < n; ++j) {
+        columns.find(j, j + 1, tau + j);
+        const T *const v = columns[j], *const rest = columns[j + 1];
+        projectColumns(numbers(a), n, j + 1, j + 1, v, numbers(tau)[j], false, m.z);
+        for (unsigned r = 0; r < n; ++r)
+          m.y[r] = numbers(tau)[j] * multiplyRow(rest, n, r, v + j + 1, n - j - 1);
+        columns.reflect(a + j * n, tau + j, reinterpret_cast<const E*>(m.y), reinterpret_cast<const E*>(m.z),
+                        j + 1);
+      }
+    }
+    return true;
+  }
+};
+template class TwoSidedMatricesGeneral<float>;
+template class TwoSidedMatricesGeneral<unsigned long long>;
+
+template <typename E>
+class TwoSidedMatricesBidiagonal : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> block, taus, rows, rowTaus;
+  poplar::Vector<float> work;
+  unsigned n;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const auto m = matricesOf<E>(worker, numWorkers(), n, in.size(), &work[0]);
+    for (unsigned b = m.share.begin; b < m.share.end; ++b) {
+      E *const a = &block[b * n * n], *const tau = &taus[b * n];
+      for (unsigned i = 0; i < n * n; ++i) a[i] = in[b * n * n + i];
+      const Columns<E> columns(0, 1, n, 0, n * n, a);
+      for (unsigned j = 0; j < n; ++j) {
+        columns.find(j, j, tau + j);
+        const unsigned next = j + 1, length = n - next;
+        if (length == 0) break;
+        const T *const v = columns[j], *const rest = columns[next];
+        projectColumns(numbers(a), n, next, j, v, numbers(tau)[j], false, m.z);
+        E* const reflector = &rows[(b * (n - 1) + j) * n];
+        T *const w = numbers(reflector), *const rowTau = numbers(&rowTaus[b * (n - 1)]) + j;
+        T common;
+        setReal(&common, 0);
+        for (unsigned i = 0; i < next; ++i) setReal(&w[i], 0);
+        for (unsigned i = 0; i < length; ++i) w[next + i] = conjugate(rest[i * n + j] - m.z[i]);
+        *rowTau = findReflector<T>(w, n, next);
+        for (unsigned k = 1; k < length; ++k) common = common + m.z[k] * w[next + k];
+        common = common + m.z[0];
+        for (unsigned r = next; r < n; ++r)
+          m.y[r - next] = *rowTau * (multiplyRow(rest, n, r, w + next, length) - v[r] * common);
+        columns.subtractBoth(a + j * n, reinterpret_cast<const E*>(m.z), reinterpret_cast<const E*>(m.y),
+                             reflector, next);
+      }
+    }
+    return true;
+  }
+};
+template class TwoSidedMatricesBidiagonal<float>;
+template class TwoSidedMatricesBidiagonal<unsigned long long>;
+
 }  // namespace hlo

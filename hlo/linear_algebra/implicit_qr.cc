@@ -22,6 +22,29 @@ void expandImplicitQr(Graph& graph, bool bidiagonal, const std::vector<Tensor>& 
   const auto n = static_cast<unsigned>(d.dim(d.rank() - 1));
   const unsigned workers = graph.getTarget().getNumWorkerContexts();
   const auto codeletOf = [&](const PlannedGroup& group) {
+    if (group.codelet == "hlo::ImplicitQrMatrices") {
+      PlannedCodelet whole;
+      whole.source = kImplicitQrCodelets;
+      whole.vertexClass = std::string("hlo::ImplicitQrMatrices") + (outputs.size() > 2   ? "BothSides"
+                                                                    : outputs.size() > 1 ? "Rows"
+                                                                    : bidiagonal         ? "<true>"
+                                                                                         : "<false>");
+      whole.reads = {"d", "e"};
+      whole.writes = {"values"};
+      const std::vector<std::string> rows = {"rows", "rightRows"}, results = {"out", "rightOut"};
+      for (std::size_t i = 1; i < outputs.size(); ++i) {
+        whole.reads.push_back(rows[i - 1]);
+        whole.writes.push_back(results[i - 1]);
+      }
+      whole.set = [=](Graph& g, const VertexRef& ref, const PlannedVertex&) {
+        g.setInitialValue(ref["n"], n);
+        g.setFieldSize(ref["work"], std::size_t{n} * workers);
+        const char* const fields[] = {"columns", "rightColumns"};
+        for (std::size_t i = 1; i < outputs.size(); ++i)
+          g.setInitialValue(ref[fields[i - 1]], static_cast<unsigned>(outputs[i].dim(outputs[i].rank() - 1)));
+      };
+      return whole;
+    }
     const unsigned output = group.writes[0].index;  // the values, the rows from the left, from the right
     PlannedCodelet codelet;
     codelet.vertexClass = std::string(output == 0 ? "hlo::ImplicitQrValues" : "hlo::ImplicitQr") +

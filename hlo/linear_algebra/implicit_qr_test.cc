@@ -96,9 +96,19 @@ TEST(RotationsMakeTheMatrixDiagonal) {
   }
 }
 
-TEST(ValuesAlone) {
-  Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
-  const Tensor d = Linear(graph, DType::kF32, {2, 9}), e = Linear(graph, DType::kF32, {2, 8});
+// Tiles have several matrices.
+TEST(ManyMatrices) {
+  for (const bool bidiagonal : {false, true}) {
+    CheckQr(bidiagonal, 40, 3, 3);
+    CheckQr(bidiagonal, 30, 4, 4);
+    CheckQr(bidiagonal, 13, 20, 2);
+    CheckQr(bidiagonal, 5, 1, 2);
+  }
+}
+
+void CheckValues(std::size_t batch, unsigned tiles) {
+  Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
+  const Tensor d = Linear(graph, DType::kF32, {batch, 9}), e = Linear(graph, DType::kF32, {batch, 8});
   Sequence prog;
   const std::vector<Tensor> out = hlo::bidiagonalQr(graph, d, e, {}, prog, "values");
   ExpansionCheck check(graph, prog, {d, e}, out);
@@ -110,6 +120,11 @@ TEST(ValuesAlone) {
     for (auto row = found[i].begin(); row != found[i].end(); row += 9) std::sort(row, row + 9);
   }
   for (std::size_t k = 0; k < found[0].size(); ++k) CHECK_NEAR(found[0][k], found[1][k], 1e-5);
+}
+
+TEST(ValuesAlone) {
+  CheckValues(2, 7);
+  CheckValues(20, 3);
 }
 
 TEST(WhatDoesNotConvergeIsNan) {

@@ -125,11 +125,13 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
   const std::size_t dimension = left ? steps.rows() : steps.columns(), count = grid.parts[dimension],
                     m = grid.shape[dimension];
   if (count == 1) {
+    const std::size_t sides = left ? steps.columns() : steps.rows();
     steps.begin("solve");
     for (const Block& block : steps.blocks()) {
       const VertexRef vertex =
           steps.add(inPlace ? "TriangularSolveInPlace" : "TriangularSolve", block,
-                    triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), m, forward));
+                    triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), m, forward,
+                                          block.part.end[sides] - block.part.begin[sides]));
       steps.connect(vertex, "a", matrix, steps.region(block.part, 0, m, 0, m));
       if (!inPlace) steps.connect(vertex, "b", right, block.part);
       steps.connect(vertex, "x", result, block.part);

@@ -86,6 +86,25 @@ TEST(SystemsOfEveryForm) {
   }
 }
 
+// Tiles have several matrices.
+TEST(ManySystems) {
+  for (const bool left : {true, false}) {
+    for (const DType type : {DType::kF32, DType::kC64}) {
+      TriangularOptions options;
+      options.left_side = left;
+      options.lower = left;
+      options.transpose = type == DType::kC64 ? Transpose::kAdjoint : Transpose::kNone;
+      const auto b = [left](std::vector<std::size_t> batch, std::size_t m, std::size_t sides) {
+        batch.insert(batch.end(), {left ? m : sides, left ? sides : m});
+        return batch;
+      };
+      CheckSolve(type, 3, {40, 3, 3}, b({40}, 3, 1), options);
+      CheckSolve(type, 4, {5, 6, 4, 4}, b({5, 6}, 4, 3), options);
+      CheckSolve(type, 2, {13, 30, 30}, b({13}, 30, 7), options);
+    }
+  }
+}
+
 // The matrix is larger than a part of a tile's memory.
 TEST(SystemsInBlocks) {
   for (const bool left : {true, false}) {

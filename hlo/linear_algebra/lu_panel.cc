@@ -17,10 +17,22 @@ void expandLuPanel(Graph& graph, const Tensor& a, const Tensor& factors, const T
                    const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "lu_panel";
   const poplar::Type type = singleAs(DTypeOf(a.elementType()), kFunction);
-  const std::size_t columns = a.dim(a.rank() - 1), rowDimension = a.rank() - 2;
+  const std::size_t columns = a.dim(a.rank() - 1), rowDimension = a.rank() - 2, rows = a.dim(rowDimension);
   enum { kFactors, kPivots, kOrder };  // outputs
   unsigned column = 0;                 // of the steps, one for each
   const auto codeletOf = [&](const PlannedGroup& group) {
+    if (group.codelet == "hlo::LuPanels") {
+      PlannedCodelet whole;
+      whole.source = kLuPanelCodelets;
+      whole.vertexClass = "hlo::LuPanels<" + cppName(type) + ">";
+      whole.reads = {"in"};
+      whole.writes = {"factors", "pivots", "order"};
+      whole.set = [=](Graph& g, const VertexRef& ref, const PlannedVertex&) {
+        g.setInitialValue(ref["rows"], static_cast<unsigned>(rows));
+        g.setInitialValue(ref["columns"], static_cast<unsigned>(columns));
+      };
+      return whole;
+    }
     const bool loads = group.reads[0].kind == PlannedTensor::Kind::kInput,
                orders = !isTemporary(group.writes[0]) && group.writes[0].index == kOrder,
                notes = !isTemporary(group.writes[0]) && group.writes[0].index == kPivots;

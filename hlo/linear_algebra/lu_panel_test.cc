@@ -42,6 +42,20 @@ TEST(RowsOnSeveralTiles) {
   }
 }
 
+// Tiles have several matrices: of odd and even numbers of elements, one shape of them higher than wide.
+TEST(ManyMatrices) {
+  for (const DType type : {DType::kF32, DType::kC64}) {
+    CHECK_EQ(CheckLu(type, {40, 3, 3}, 3), 1u);
+    CheckLu(type, {5, 6, 5, 2}, 4);
+    CheckLu(type, {26, 4, 4}, 4);
+    CheckLu(type, {13, 33, 20}, 2);
+  }
+  CheckLu(DType::kF32, {40, 3, 3}, 3, [](std::vector<float>* x) {
+    for (std::size_t i = 2; i < x->size(); i += 3) (*x)[i] = std::numeric_limits<float>::quiet_NaN();
+    for (std::size_t i = 1; i < x->size() / 2; i += 3) (*x)[i] = 0;
+  });
+}
+
 // No pivot: a column of zeros, and of NaN.
 TEST(SingularAndNotFinite) {
   for (const float value : {0.0f, std::numeric_limits<float>::quiet_NaN()}) {

@@ -74,6 +74,20 @@ TEST(Products) {
   }
 }
 
+// Tiles have several matrices.
+TEST(ManyMatrices) {
+  for (const DType type : {DType::kF32, DType::kC64}) {
+    CHECK_EQ(CheckQr(type, {40, 3, 3}, 3), 1u);
+    CheckQr(type, {5, 6, 5, 2}, 4);
+    CheckQr(type, {26, 2, 4}, 4);
+    CheckQr(type, {13, 20, 17}, 2);
+    CheckQr(type, {50, 4, 1}, 3);
+    CheckApply(type, {40}, 3, 3, 3, 3, 0, 3);
+    CheckApply(type, {5, 6}, 4, 4, 2, 3, 1, 4);
+    CheckApply(type, {13}, 20, 17, 5, 17, 0, 2);
+  }
+}
+
 TEST(DoublePrecisionIsRefused) {
   Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
   Sequence prog;

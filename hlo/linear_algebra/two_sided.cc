@@ -31,9 +31,25 @@ void expandTwoSided(Graph& graph, TwoSidedForm form, const Tensor& a, const std:
   const auto n = static_cast<unsigned>(a.dim(rowDimension));
   const bool bidiagonal = form == TwoSidedForm::kBidiagonal, hermitian = form == TwoSidedForm::kTridiagonal;
   const unsigned under = bidiagonal ? 0 : 1;  // the pivot, from the diagonal on
+  const unsigned workers = graph.getTarget().getNumWorkerContexts(),
+                 words = static_cast<unsigned>(SizeOf(DTypeOf(a.elementType())) / sizeof(float));
   const auto codeletOf = [&](const PlannedGroup& group) {
     PlannedCodelet codelet;
     codelet.source = kTwoSidedCodelets;
+    if (group.codelet == "hlo::TwoSidedMatrices") {
+      codelet.vertexClass = std::string(bidiagonal  ? "hlo::TwoSidedMatricesBidiagonal<"
+                                        : hermitian ? "hlo::TwoSidedMatricesHermitian<"
+                                                    : "hlo::TwoSidedMatricesGeneral<") +
+                            cppName(type) + ">";
+      codelet.reads = {"in"};
+      codelet.writes = {"block", "taus"};
+      if (bidiagonal) codelet.writes.insert(codelet.writes.end(), {"rows", "rowTaus"});
+      codelet.set = [=](Graph& g, const VertexRef& ref, const PlannedVertex&) {
+        g.setInitialValue(ref["n"], n);
+        g.setFieldSize(ref["work"], std::size_t{2} * n * workers * words);
+      };
+      return codelet;
+    }
     codelet.set = [](Graph&, const VertexRef&, const PlannedVertex&) {};
     std::string name;
     const auto first = [columnDimension](const Region& region) {

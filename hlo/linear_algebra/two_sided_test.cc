@@ -88,6 +88,19 @@ TEST(Reductions) {
   }
 }
 
+// Tiles have several matrices.
+TEST(ManyMatrices) {
+  for (const TwoSidedForm form :
+       {TwoSidedForm::kTridiagonal, TwoSidedForm::kHessenberg, TwoSidedForm::kBidiagonal}) {
+    for (const DType type : {DType::kF32, DType::kC64}) {
+      CHECK_EQ(Check(form, type, {40}, 3, 3), 1u);
+      Check(form, type, {5, 6}, 4, 4);
+      Check(form, type, {13}, 9, 2);
+      Check(form, type, {20}, 2, 3);
+    }
+  }
+}
+
 // Columns that are zero below the pivot need no reflection, and those with small entries are scaled.
 TEST(ZerosAndSmallEntries) {
   for (const TwoSidedForm form :

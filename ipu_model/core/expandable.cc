@@ -36,6 +36,7 @@ hlo::PlannedTensor TensorOf(const OperandRef& ref) {
 
 hlo::PlannedGroup GroupOf(const VertexGroup& group, const TargetModel& target) {
   hlo::PlannedGroup planned;
+  planned.codelet = group.codelet;
   for (const VertexGroup::Access& access : group.reads) planned.reads.push_back(TensorOf(access.tensor));
   for (const VertexGroup::Access& access : group.writes) planned.writes.push_back(TensorOf(access.tensor));
   for (const Vertex& vertex : group.vertices) {

@@ -30,7 +30,14 @@ from jax_ipu.compiler.passes.arithmetic import (
 from jax_ipu.compiler.passes.collectives import combine_collectives, scattered_sums, sum_collectives
 from jax_ipu.compiler.passes.expansions import canonicalize, expand, inline, layouts, scalar_branches
 from jax_ipu.compiler.passes.in_parts import blocks, index_parts, long_reductions, long_rows, row_loops
-from jax_ipu.compiler.passes.indices import flat_indices, known_indices, last_updates, partial_reads, wrap_indices
+from jax_ipu.compiler.passes.indices import (
+    flat_indices,
+    known_indices,
+    last_updates,
+    partial_reads,
+    stacked_lookups,
+    wrap_indices,
+)
 from jax_ipu.compiler.passes.sorts import order_statistics, sorted_lookups, sorted_positions, true_positions
 from jax_ipu.compiler.passes.state import (
     host_memory,
@@ -67,6 +74,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("scattered sums", scattered_sums.run),
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
+    ("stacked lookups", stacked_lookups.run),
     ("nested updates", nested_updates.run),
     ("hoist broadcasts", hoist_broadcasts.run),
     ("masked sums", masked_sums.run),

@@ -166,6 +166,21 @@ def test_transpose_of_a_product_swaps_its_operands() -> None:
     assert block.ops[0].attrs["dot_dimension_numbers"]["lhs_contracting_dimensions"] == (0,)
 
 
+def test_a_part_of_a_small_constant_that_is_repeated_is_a_constant() -> None:
+    """As `jnp.polyval` under `jax.vmap` reads its coefficients."""
+    block = simplified(
+        """%0 = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+           %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<3xf32>) -> tensor<100x3xf32>
+           %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<100x3xf32>) -> tensor<3x100xf32>
+           %3 = stablehlo.slice %2 [1:2, 0:100] : (tensor<3x100xf32>) -> tensor<1x100xf32>
+           %4 = stablehlo.add %a, %3 : tensor<1x100xf32>
+           return %4 : tensor<1x100xf32>""",
+        "(%a: tensor<1x100xf32>) -> tensor<1x100xf32>",
+    )
+    literal = splat_of(block.ops[-2].operands[1])
+    assert literal is not None and literal.scalar() == 2
+
+
 def test_sums_of_sums_merge() -> None:
     block = simplified(
         """%z = stablehlo.constant dense<0.0> : tensor<f32>

@@ -51,6 +51,46 @@ def nested(x):
     return jax.vmap(outer)(jnp.nan_to_num(x))
 
 
+def limited(x, stops=3.0):
+    """A loop with a limit of the trips beside the condition of elements, as `jax.scipy.special.gammainc` has."""
+
+    def goes_on(c):
+        return (c[0] < 12) & jnp.any(c[1])
+
+    def trip(c):
+        count, active, value, power = c
+        longer = value + power / (count + 1)
+        following = jnp.where(active, power * x, power)
+        return count + 1, active & (longer < stops), jnp.where(active, longer, value), following
+
+    start = (jnp.float32(0), x > -9, jnp.zeros_like(x), jnp.ones_like(x))
+    return jax.lax.while_loop(goes_on, trip, start)[2]
+
+
+def by_count(x):
+    """Whether an element goes on depends on the trip, so that one which is done may go on later."""
+
+    def trip(c):
+        count, value = c
+        return count + 1, jnp.where(value % 7 > count % 3, value - 1, value)
+
+    def goes_on(c):
+        return (c[1] % 7 > c[0] % 3).any()
+
+    return jax.lax.while_loop(goes_on, trip, (0, jnp.nan_to_num(x).astype(int)))[1]
+
+
+def with_trips(x):
+    """The number of trips that all elements take together is a result."""
+
+    def trip(c):
+        return c[0] + 1, jnp.where(c[1] > 1, c[1] * 0.5, c[1])
+
+    return jax.lax.while_loop(lambda c: (c[1] > 1).any() & (c[0] < 20), trip, (0, x))
+
+
+SMALL = np.nan_to_num(QUERIES) / 30
+
 # Functions and arguments.
 CASES = {
     "searchsorted": (jnp.searchsorted, TABLE, QUERIES),
@@ -76,6 +116,10 @@ CASES = {
     "until each is done, nested": (nested, QUERIES),
     "gamma": (lambda k: jax.random.gamma(k, 2.0, (9_000,)), np.array([1, 2], np.uint32)),
     "beta": (lambda k: jax.random.beta(k, 2.0, 0.5, (9_000,)), np.array([1, 2], np.uint32)),
+    "with a limit": (limited, SMALL),
+    "with a limit, of a matrix": (limited, SMALL.reshape(1_000, 60)),
+    "gammainc": (lambda x: jax.scipy.special.gammainc(jnp.abs(x) + 1, jnp.abs(x) * 2), SMALL),
+    "exp1": (lambda x: jax.scipy.special.exp1(jnp.abs(x) + 0.1), SMALL),
     "rows": (lambda a, v: jax.vmap(lambda q: jnp.searchsorted(a, q))(v.reshape(-1, 2)), TABLE, QUERIES),
 }
 # Rows that depend on others, or the order of rows.
@@ -100,6 +144,8 @@ WHOLE = {
         lambda v: jax.lax.while_loop(lambda v: (v > v.sum()).any(), lambda v: jnp.where(v > v.sum(), v * 0.5, v), v),
         np.nan_to_num(QUERIES),
     ),
+    "done for a trip": (by_count, QUERIES),
+    "number of trips": (with_trips, np.nan_to_num(QUERIES)),
     "small": (jnp.searchsorted, TABLE, QUERIES[:2_000]),
 }
 
@@ -150,6 +196,11 @@ FITTING = {
     "histogram": (lambda x: jnp.histogram(x, bins=50)[0], _array(110_000_000)),
     "searchsorted": (jnp.searchsorted, _array(1_000), _array(58_000_000)),
     "in as many": (jnp.searchsorted, _array(39_000_000), _array(39_000_000)),
+    "exp1": (jax.scipy.special.exp1, _array(55_000_000)),
+    "expi": (jax.scipy.special.expi, _array(55_000_000)),
+    "gammainc": (lambda x: jax.scipy.special.gammainc(x + 1, x), _array(55_000_000)),
+    "gradient of ndtri": (jax.grad(lambda x: jax.scipy.special.ndtri(x).sum()), _array(55_000_000)),
+    "gradient of spence": (jax.grad(lambda x: jax.scipy.special.spence(x).sum()), _array(55_000_000)),
 }
 
 

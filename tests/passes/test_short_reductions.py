@@ -79,6 +79,11 @@ PROGRAMS = {
     ),
     "pieces": (_pieces, (X, Y, Z), 0),
     "pieces of special values": (_pieces, (A, B, C), 0),
+    "pieces of seven conditions": (
+        lambda x, y, z: jnp.piecewise(x, [y > k for k in range(1, 8)], [*range(7), lambda v: v * 2]),
+        (X, Y, Z),
+        0,
+    ),
     "largest running sum": (_running, (X, Y, Z), 0),
     "of integers": (_running, NUMBERS, 0),
     "along the last axis": (functools.partial(_running, axis=-1), (X, Y, Z), 0),
@@ -87,7 +92,7 @@ PROGRAMS = {
     "of sums of f16": (lambda *v: lax.cumsum(jnp.stack(v).astype("float16"), 0).max(0), (X, Y, Z), 3),
     "of sums in the other dimension": (lambda *v: jnp.cumsum(jnp.stack(v), 1).max(0), (X, Y, Z), 3),
     "and its running sums": (lambda *v: (lambda s: (s, s.max(0)))(jnp.cumsum(jnp.stack(v), 0)), (X, Y, Z), 3),
-    "many": (lambda x: jnp.stack([x * i for i in range(70)]).sum(0), (X,), 2),
+    "many": (lambda x: jnp.stack([x * i for i in range(100)]).sum(0), (X,), 2),
 }
 
 

@@ -40,7 +40,7 @@ std::uint64_t subtractProductCycles(const poplar::Target& target, DType type, st
                                     std::size_t inner);
 // Systems of `equations`, with `elements` unknowns in all. lower: they are solved from the first equation on.
 std::uint64_t triangularSolveCycles(const poplar::Target& target, DType type, std::size_t elements,
-                                    std::size_t equations, bool lower);
+                                    std::size_t equations, bool lower, std::size_t rightSides = 0);
 // Matrices [n, n] with `elements` in all, each by one worker.
 std::uint64_t choleskyCycles(const poplar::Target& target, DType type, std::size_t elements, std::size_t n);
 // A block of the triangle that is kept, or of zeros.

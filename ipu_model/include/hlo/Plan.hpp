@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "poplar/Graph.hpp"
@@ -46,6 +47,7 @@ struct PlannedVertex {
 struct PlannedGroup {
   std::vector<PlannedTensor> reads, writes;
   std::vector<PlannedVertex> vertices;
+  std::string codelet;  // the operation's name for it
 };
 
 struct PlannedTemporary {

@@ -1,6 +1,6 @@
 // The implicit QR algorithm. Its rotations depend only on two vectors, and rotate every column of the
 // matrices independently. The columns are therefore spread over tiles, and each tile repeats the few scalar
-// operations of every rotation.
+// operations of every rotation. Where there are many matrices, tiles have whole ones.
 #include "kernels/linear_algebra/implicit_qr.h"
 
 #include <algorithm>
@@ -22,6 +22,7 @@
 #include "operations/data_views.h"
 #include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -203,11 +204,16 @@ class ImplicitQrOperation : public Operation, public Expandable {
   }
 
   // Of the outputs: vectors are whole; matrices are cut between columns. Each is on the tiles after those of
-  // the one before, as every vertex takes as long as the sweeps.
-  static std::vector<Grid> Grids(const std::vector<Shape>& shapes, DType type, unsigned num_tiles) {
+  // the one before, as every vertex takes as long as the sweeps. Of many matrices all is whole.
+  static std::vector<Grid> Grids(const std::vector<Shape>& shapes, DType type, unsigned num_tiles,
+                                 unsigned workers) {
     std::vector<Grid> grids;
     std::int64_t parts = 0;
     for (const Shape& shape : shapes) {
+      if (ForWorkers(shapes[0], num_tiles, workers)) {
+        grids.push_back(WholeGrid(shape, type, num_tiles, grids.empty() ? 1 : 2));
+        continue;
+      }
       std::vector<bool> whole(shape.size(), false);
       whole[shape.size() - (grids.empty() ? 1 : 2)] = true;
       Grid grid = SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
@@ -221,7 +227,9 @@ class ImplicitQrOperation : public Operation, public Expandable {
   TilePlan Plan(const DeviceContext& context) const override {
     std::vector<Shape> shapes;
     for (const View& output : outputs) shapes.push_back(output.shape);
-    const std::vector<Grid> grids = Grids(shapes, outputs[0].type, context.num_tiles());
+    const unsigned workers = context.target().worker_contexts;
+    const std::vector<Grid> grids = Grids(shapes, outputs[0].type, context.num_tiles(), workers);
+    if (ForWorkers(shapes[0], context.num_tiles(), workers)) return PlanWhole(grids[0], workers);
     Superstep step;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool vector = i == 0;
@@ -232,9 +240,9 @@ class ImplicitQrOperation : public Operation, public Expandable {
       std::int64_t columns = 0;
       for (const Vertex& vertex : group.vertices)
         columns = std::max(columns, vertex.box.end.back() - vertex.box.begin.back());
-      const std::int64_t workers = std::min<std::int64_t>(context.target().worker_contexts, columns);
+      const std::int64_t sharing = std::min<std::int64_t>(workers, columns);
       group.vertex_bytes +=
-          static_cast<std::uint64_t>(vector ? n : 2 * n * workers) * SizeOf(outputs[i].type);
+          static_cast<std::uint64_t>(vector ? n : 2 * n * sharing) * SizeOf(outputs[i].type);
       const auto of_vector = [vector](std::int64_t extent) {
         return [vector, extent](const Box& box) {
           Box region = box;
@@ -297,6 +305,36 @@ class ImplicitQrOperation : public Operation, public Expandable {
   }
 
  private:
+  // Whether a worker computes whole matrices, with diagonals of this shape.
+  static bool ForWorkers(const Shape& d, unsigned num_tiles, unsigned workers) {
+    return AreMany(NumElements(Shape(d.begin(), d.end() - 1)), d.back() * d.back(), num_tiles, workers);
+  }
+
+  TilePlan PlanWhole(const Grid& grid, unsigned workers) const {
+    const DType type = outputs[0].type;
+    const std::size_t batch = outputs[0].shape.size() - 1;
+    const std::int64_t n = outputs[0].shape.back();
+    std::int64_t columns = 0;
+    WholeMatrices matrices;
+    for (std::size_t i = 1; i < outputs.size(); ++i) columns += outputs[i].shape.back();
+    matrices.grain = ColumnGrain(type, n);
+    matrices.codelet = "hlo::ImplicitQrMatrices";
+    matrices.code_bytes = kCodeBytes;
+    // A worker destroys e.
+    matrices.vertex_bytes = kVertexBytes + static_cast<std::uint64_t>(n * workers) * SizeOf(type);
+    matrices.compute = [bidiagonal = bidiagonal_](HostContext& host, const std::vector<HostTensor>& reads,
+                                                  const std::vector<HostTensor>& writes) {
+      const std::int64_t size = reads[0].shape[reads[0].rank - 1];
+      ImplicitQrOperation(bidiagonal).RunWhole(host, reads, writes, reads[0].num_elements() / size);
+    };
+    matrices.cycles = [type, n, columns, bidiagonal = bidiagonal_,
+                       rotations = Rotations()](const TargetModel& target) {
+      return ElementLoopCycles(type, n * (columns + 2), 2, 0) +
+             rotations * SweepCycles(target, type, bidiagonal, columns);
+    };
+    return PlanWholeMatrices(*this, grid, batch, std::move(matrices));
+  }
+
   // Number of rotations per matrix: LAPACK's usual count, 1.7 sweeps per value over half of the rows on
   // average.
   double Rotations() const {
@@ -338,7 +376,9 @@ std::vector<poplar::Tensor> Build(bool bidiagonal, poplar::Graph& graph, const p
     shapes.push_back(ShapeOf(matrix));
   }
   std::vector<poplar::Tensor> results;
-  for (const Grid& grid : ImplicitQrOperation::Grids(shapes, type, graph.getTarget().getNumTiles())) {
+  const poplar::Target& target = graph.getTarget();
+  for (const Grid& grid :
+       ImplicitQrOperation::Grids(shapes, type, target.getNumTiles(), target.getNumWorkerContexts())) {
     results.push_back(NewTensor(graph, type, grid.shape, Mapping(grid), name));
     results.back().asView(&operation->outputs.emplace_back());
   }

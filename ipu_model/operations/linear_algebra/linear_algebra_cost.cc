@@ -122,13 +122,18 @@ std::uint64_t SubtractProductCycles(const TargetModel& target, DType type, std::
 }
 
 std::uint64_t TriangularSolveCycles(const TargetModel& target, DType type, std::int64_t elements,
-                                    std::int64_t equations, bool lower) {
+                                    std::int64_t equations, bool lower, std::int64_t right_sides) {
   if (elements == 0) return WorkerCycles(target, 0);
+  const std::int64_t sides = elements / equations;
+  const std::int64_t share =
+      right_sides == 0 || sides == right_sides
+          ? WorkerShare(target, sides, kGrain)
+          : WorkerShare(target, sides / right_sides, ColumnGrain(type, right_sides * equations)) *
+                right_sides;
   // TriangularSolve: one right-hand side by one worker.
   const auto n = static_cast<double>(equations);
   const double one = lower ? 1.5 * n * n + 180 * n - 126 : 6.75 * n * n + 163.5 * n + 54;
-  return VertexCycles(target, type,
-                      one * static_cast<double>(WorkerShare(target, elements / equations, kGrain)));
+  return VertexCycles(target, type, one * static_cast<double>(share));
 }
 
 std::uint64_t CholeskyStoreCycles(const TargetModel& target, DType type, std::int64_t elements, bool kept) {
@@ -151,6 +156,17 @@ std::uint64_t CholeskyColumnCycles(const TargetModel& target, DType type, std::i
   const double pivot = ElementLoopCycles(type, columns, 1, 1) + kSquareRoot + 4;
   const double row = ElementLoopCycles(type, columns, 2, 1) + kDivision + 4;
   return WorkerCycles(target, pivot + static_cast<double>(WorkerShare(target, rows, 1)) * row);
+}
+
+double LuCycles(DType type, std::int64_t m, std::int64_t n) {
+  double cycles = ElementLoopCycles(type, m * n, 2, 0) + ElementLoopCycles(type, m, 1, 0);
+  for (std::int64_t j = 0; j < n; ++j) {
+    // The search: a load, the size, a comparison and its branch. A swap of two rows: two loads, two stores.
+    cycles += ElementLoopCycles(type, m - j, 4, 0) + ElementLoopCycles(type, n, 4, 0);
+    // A row: a division, a store, the next row; then two loads and a store beside each product.
+    cycles += static_cast<double>(m - j - 1) * (kDivision + 4 + ElementLoopCycles(type, n - j - 1, 3, 1));
+  }
+  return cycles;
 }
 
 std::uint64_t OfferCycles(std::int64_t tiles) { return static_cast<std::uint64_t>(4 * tiles); }
@@ -176,9 +192,9 @@ std::uint64_t subtractProductCycles(const poplar::Target& target, DType type, st
   return ipu_model::SubtractProductCycles(ipu_model::ModelOf(target), type, Signed(elements), Signed(inner));
 }
 std::uint64_t triangularSolveCycles(const poplar::Target& target, DType type, std::size_t elements,
-                                    std::size_t equations, bool lower) {
+                                    std::size_t equations, bool lower, std::size_t rightSides) {
   return ipu_model::TriangularSolveCycles(ipu_model::ModelOf(target), type, Signed(elements),
-                                          Signed(equations), lower);
+                                          Signed(equations), lower, Signed(rightSides));
 }
 std::uint64_t choleskyCycles(const poplar::Target& target, DType type, std::size_t elements, std::size_t n) {
   return ipu_model::CholeskyCycles(ipu_model::ModelOf(target), type, Signed(elements), Signed(n));

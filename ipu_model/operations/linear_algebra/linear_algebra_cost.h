@@ -55,9 +55,10 @@ std::uint64_t WorkerCycles(const TargetModel& target, double cycles);
 // Vertices of triangular systems and Cholesky factors (hlo/codelets/linearAlgebra.cpp). Those that PopLibs
 // has, the first and the last of these, take its cycles (lib/poplin/poplinCycleEstimators.cpp), and four
 // times as many for complex numbers. Systems of `equations`, with `elements` unknowns in all. lower: they are
-// solved from the first equation on.
+// solved from the first equation on. Workers share the right-hand sides, or of several matrices with
+// `right_sides` each the matrices.
 std::uint64_t TriangularSolveCycles(const TargetModel& target, DType type, std::int64_t elements,
-                                    std::int64_t equations, bool lower);
+                                    std::int64_t equations, bool lower, std::int64_t right_sides = 0);
 std::uint64_t CopyMatrixCycles(const TargetModel& target, DType type, std::int64_t elements);
 // `elements` sums, each of `inner` products.
 std::uint64_t SubtractProductCycles(const TargetModel& target, DType type, std::int64_t elements,
@@ -69,6 +70,9 @@ std::uint64_t CholeskyColumnCycles(const TargetModel& target, DType type, std::i
                                    std::int64_t columns);
 // Matrices [n, n] with `elements` in all, each by one worker.
 std::uint64_t CholeskyCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t n);
+
+// The LU factorisation of a panel [m, n] by one worker.
+double LuCycles(DType type, std::int64_t m, std::int64_t n);
 
 // The choice of a pivot among the offers of `tiles` tiles.
 std::uint64_t OfferCycles(std::int64_t tiles);

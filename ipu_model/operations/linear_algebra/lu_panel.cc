@@ -1,6 +1,6 @@
 // LU factorisation of a few columns with partial pivoting. The rows are spread over tiles. In each superstep,
 // which handles one column, each tile offers its row with the largest entry, and every tile chooses among the
-// offers.
+// offers. Where there are many matrices, tiles have whole ones.
 #include "kernels/linear_algebra/lu_panel.h"
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -115,6 +116,11 @@ class LuPanelOperation : public Operation, public Expandable {
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
+    Factor(context, in, out);
+  }
+
+  static void Factor(HostContext& context, const std::vector<HostTensor>& in,
+                     const std::vector<HostTensor>& out) {
     const HostTensor& a = in[0];
     const std::int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1];
     const std::int64_t batch = a.num_elements() / (m * n), bytes = static_cast<std::int64_t>(SizeOf(a.type));
@@ -149,17 +155,17 @@ class LuPanelOperation : public Operation, public Expandable {
     }
   }
 
-  // Grid of the factors into whole rows.
-  static Grid MakeGrid(const Shape& shape, unsigned num_tiles) {
+  // Grid of the factors into whole rows, or whole matrices.
+  static Grid MakeGrid(const Shape& shape, DType type, unsigned num_tiles, unsigned workers) {
+    if (AreMany(shape, num_tiles, workers)) return WholeGrid(shape, type, num_tiles);
     const std::size_t rank = shape.size();
     Grid grid;
     grid.shape = shape;
     grid.parts = shape;
     grid.parts[rank - 1] = 1;
-    const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2));
     grid.parts[rank - 2] =
         std::clamp<std::int64_t>(std::min((shape[rank - 2] + kRowsPerTile - 1) / kRowsPerTile,
-                                          num_tiles / std::max<std::int64_t>(1, batch)),
+                                          num_tiles / std::max<std::int64_t>(1, NumMatrices(shape))),
                                  1, shape[rank - 2]);
     grid.grain.assign(rank, 1);
     grid.num_tiles = num_tiles;
@@ -180,7 +186,9 @@ class LuPanelOperation : public Operation, public Expandable {
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], n = shape[rank - 1];
-    const Grid rows = MakeGrid(shape, context.num_tiles());
+    const unsigned workers = context.target().worker_contexts;
+    const Grid rows = MakeGrid(shape, type, context.num_tiles(), workers);
+    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(rows);
     const Grid vector = VectorGrid(rows, n);
     const int row_dim = static_cast<int>(rank - 2);
     Grid offers = rows;
@@ -286,6 +294,20 @@ class LuPanelOperation : public Operation, public Expandable {
   }
 
  private:
+  TilePlan PlanWhole(const Grid& grid) const {
+    const DType type = inputs[0].type;
+    const std::int64_t n = inputs[0].shape.back(), m = inputs[0].shape[inputs[0].shape.size() - 2];
+    WholeMatrices matrices;
+    matrices.codelet = "hlo::LuPanels";
+    matrices.code_bytes = 900;
+    matrices.vertex_bytes = kVertexBytes;
+    matrices.compute = Factor;
+    matrices.cycles = [type, m, n](const TargetModel&) { return LuCycles(type, m, n); };
+    // Pivots and the order are integers.
+    matrices.grain = m % 2 == 0 && n % 2 == 0 ? 1 : 2;
+    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+  }
+
   static void Permute(std::int64_t m, std::int64_t n, const std::int32_t* pivots, std::int32_t* order) {
     std::iota(order, order + m, 0);
     for (std::int64_t k = 0; k < n; ++k) std::swap(order[k], order[pivots[k]]);
@@ -339,7 +361,9 @@ LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::
   auto operation = std::make_unique<LuPanelOperation>();
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
-  const ipu_model::Grid rows = LuPanelOperation::MakeGrid(ShapeOf(a), graph.getTarget().getNumTiles());
+  const poplar::Target& target = graph.getTarget();
+  const ipu_model::Grid rows =
+      LuPanelOperation::MakeGrid(ShapeOf(a), type, target.getNumTiles(), target.getNumWorkerContexts());
   LuPanel result;
   const auto add_result = [&](poplar::Tensor* tensor, DType result_type, const ipu_model::Grid& grid) {
     *tensor = NewTensor(graph, result_type, grid.shape, Mapping(grid), name);

@@ -1,6 +1,7 @@
 // QR factorisation by Householder reflections, and products with Q. The columns are spread over tiles. In
 // each superstep of the factorisation every tile reflects its columns, and the tile of the next column then
 // finds the next reflector. A product with Q is one superstep: reflections of a column need no other column.
+// Where there are many matrices, tiles have whole ones.
 #include "kernels/linear_algebra/reflectors.h"
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -76,10 +78,11 @@ void ForEachMatrix(HostContext& context, std::int64_t batch, F&& f) {
   workers > 1 ? context.pool.Run(workers, TaskRef(task)) : task(0);
 }
 
-// Grid of matrices [..., m, n] into groups of whole columns.
-Grid ColumnGrid(const Shape& shape, unsigned num_tiles) {
+// Grid of matrices [..., m, n] into groups of whole columns, or whole matrices.
+Grid ColumnGrid(const Shape& shape, DType type, unsigned num_tiles, unsigned workers) {
+  if (AreMany(shape, num_tiles, workers)) return WholeGrid(shape, type, num_tiles);
   const std::size_t rank = shape.size();
-  const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2));
+  const std::int64_t batch = NumMatrices(shape);
   Grid grid;
   grid.shape = shape;
   grid.parts = shape;
@@ -122,6 +125,11 @@ class QrPanelOperation : public Operation, public Expandable {
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
+    Factor(context, in, out);
+  }
+
+  static void Factor(HostContext& context, const std::vector<HostTensor>& in,
+                     const std::vector<HostTensor>& out) {
     const HostTensor& a = in[0];
     const std::int64_t m = Rows(a), n = a.shape[a.rank - 1], count = std::min(m, n);
     const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(a.type));
@@ -145,7 +153,9 @@ class QrPanelOperation : public Operation, public Expandable {
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], count = outputs[1].shape.back();
-    const Grid columns = ColumnGrid(shape, context.num_tiles());
+    const unsigned workers = context.target().worker_contexts;
+    const Grid columns = ColumnGrid(shape, type, context.num_tiles(), workers);
+    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(columns);
     TilePlan plan;
     // Step j reflects by column j, unless it is -1, and finds the reflector of column j + 1.
     for (std::int64_t j = -1; j < count; ++j) {
@@ -171,6 +181,27 @@ class QrPanelOperation : public Operation, public Expandable {
   }
 
  private:
+  TilePlan PlanWhole(const Grid& grid) const {
+    const DType type = inputs[0].type;
+    const Shape& shape = inputs[0].shape;
+    const std::int64_t m = shape[shape.size() - 2], n = shape.back(), count = outputs[1].shape.back();
+    WholeMatrices matrices;
+    matrices.codelet = "hlo::QrPanels";
+    matrices.code_bytes = 1100;
+    matrices.vertex_bytes = kVertexBytes;
+    matrices.compute = Factor;
+    matrices.cycles = [type, m, n, count](const TargetModel& target) {
+      double cycles = ElementLoopCycles(type, m * n, 2, 0);
+      for (std::int64_t j = 0; j < count; ++j) {
+        cycles += FindCycles(target, type, n == 1, m - j) +
+                  static_cast<double>(n - j - 1) * ReflectCycles(target, type, n == 1, m - j);
+      }
+      return cycles;
+    };
+    matrices.grain = std::max(ColumnGrain(type, m * n), ColumnGrain(type, count));
+    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+  }
+
   static VertexGroup Group(DType type, std::size_t rank, std::int64_t m, std::int64_t j, bool finds,
                            std::vector<Vertex> vertices) {
     const auto tau_at = [rank](std::int64_t column) {
@@ -268,8 +299,10 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
     const Shape& shape = outputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], n = inputs[0].shape.back(), count = inputs[1].shape.back();
-    VertexGroup group = MakeVertexGroup("hlo::ApplyReflectors",
-                                        ColumnGrid(shape, context.num_tiles()).Vertices(), 600, kVertexBytes);
+    const unsigned workers = context.target().worker_contexts;
+    const Grid columns = ColumnGrid(shape, type, context.num_tiles(), workers);
+    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(columns);
+    VertexGroup group = MakeVertexGroup("hlo::ApplyReflectors", columns.Vertices(), 600, kVertexBytes);
     group.reads.push_back({kInput, [rank, n](const Box& box) {
                              Box region = box;
                              region.begin[rank - 1] = 0;
@@ -293,11 +326,8 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
     };
     group.cycles = [type, m, count, below = below_](const TargetModel& target, const Box& box) {
       const std::int64_t columns = box.end.back() - box.begin.back();
-      // The reflectors are in a row-major matrix.
-      double cycles = ElementLoopCycles(type, m, 2, 0);
-      for (std::int64_t j = 0; j < count; ++j) cycles += ReflectCycles(target, type, false, m - j - below);
       const std::int64_t share = WorkerShare(target, columns, RowMajorGrain(type, columns));
-      return WorkerCycles(target, static_cast<double>(share) * cycles);
+      return WorkerCycles(target, static_cast<double>(share) * OfColumn(target, type, m, count, below));
     };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
@@ -312,6 +342,33 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
   }
 
  private:
+  // The cycles of a column by one worker. The reflectors are in a row-major matrix.
+  static double OfColumn(const TargetModel& target, DType type, std::int64_t m, std::int64_t count,
+                         std::int64_t below) {
+    double cycles = ElementLoopCycles(type, m, 2, 0);
+    for (std::int64_t j = 0; j < count; ++j) cycles += ReflectCycles(target, type, false, m - j - below);
+    return cycles;
+  }
+
+  TilePlan PlanWhole(const Grid& grid) const {
+    const DType type = outputs[0].type;
+    const Shape& shape = outputs[0].shape;
+    const std::int64_t m = shape[shape.size() - 2], n = shape.back(), count = inputs[1].shape.back();
+    WholeMatrices matrices;
+    matrices.codelet = "hlo::ApplyReflectors";
+    matrices.code_bytes = 600;
+    matrices.vertex_bytes = kVertexBytes;
+    matrices.compute = [below = below_](HostContext& host, const std::vector<HostTensor>& reads,
+                                        const std::vector<HostTensor>& writes) {
+      ApplyReflectorsOperation(below).Run(host, reads, writes);
+    };
+    matrices.cycles = [type, m, n, count, below = below_](const TargetModel& target) {
+      return static_cast<double>(n) * OfColumn(target, type, m, count, below);
+    };
+    matrices.grain = ColumnGrain(type, m * n);
+    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+  }
+
   void Apply(const HostTensor& packed, const HostTensor& taus, const HostTensor& columns) const {
     const std::int64_t count = taus.shape[taus.rank - 1], stride = taus.strides[taus.rank - 1];
     for (std::int64_t c = 0; c < columns.shape[columns.rank - 1]; ++c)
@@ -346,7 +403,9 @@ QrPanel qrPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::
   auto operation = std::make_unique<QrPanelOperation>();
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
-  const ipu_model::Grid columns = ColumnGrid(ShapeOf(a), graph.getTarget().getNumTiles());
+  const poplar::Target& target = graph.getTarget();
+  const ipu_model::Grid columns =
+      ColumnGrid(ShapeOf(a), type, target.getNumTiles(), target.getNumWorkerContexts());
   const auto count = static_cast<std::int64_t>(std::min(a.dim(a.rank() - 2), a.dim(a.rank() - 1)));
   QrPanel result;
   const auto add_result = [&](poplar::Tensor* tensor, const ipu_model::Grid& grid) {
@@ -368,8 +427,11 @@ poplar::Tensor applyReflectors(poplar::Graph& graph, const poplar::Tensor& packe
   operation->name = name;
   for (const poplar::Tensor* operand : {&packed, &taus, &x})
     operation->inputs.push_back(StridedView(graph, *operand, prog, {debugContext, "operand"}));
-  const ipu_model::Grid columns = ColumnGrid(ShapeOf(x), graph.getTarget().getNumTiles());
-  const poplar::Tensor result = NewTensor(graph, x.elementType().id(), columns.shape, Mapping(columns), name);
+  const poplar::Target& target = graph.getTarget();
+  const DType type = x.elementType().id();
+  const ipu_model::Grid columns =
+      ColumnGrid(ShapeOf(x), type, target.getNumTiles(), target.getNumWorkerContexts());
+  const poplar::Tensor result = NewTensor(graph, type, columns.shape, Mapping(columns), name);
   result.asView(&operation->outputs.emplace_back());
   if (!operation->OperandsFit(graph.getTarget().getNumTiles())) {
     throw poplar::poplar_error(name + ": applyReflectors of " + packed.shapeToString() + " with taus " +

@@ -17,6 +17,7 @@
 #include "operations/data_views.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -70,9 +71,14 @@ class TriangularSolveOperation : public Operation, public Expandable {
            m * m * static_cast<std::int64_t>(SizeOf(inputs[0].type)) > SliceBudget(bytes_per_tile);
   }
 
-  // One matrix per part; its right-hand sides share the remaining tiles.
-  MatrixBlocks MakeBlocks(unsigned num_tiles, bool cut) const {
+  // One matrix per part, or several whole ones; its right-hand sides share the remaining tiles.
+  MatrixBlocks MakeBlocks(unsigned num_tiles, unsigned workers, bool cut) const {
     const Shape& shape = inputs[1].shape;
+    if (!cut && AreMany(shape, num_tiles, workers)) {
+      MatrixBlocks whole;
+      whole.grid = WholeGrid(shape, inputs[1].type, num_tiles);
+      return whole;
+    }
     const std::int64_t m = inputs[0].shape.back(),
                        batch = std::max<std::int64_t>(
                            1, inputs[0].num_elements() / std::max<std::int64_t>(1, m * m));
@@ -94,8 +100,9 @@ class TriangularSolveOperation : public Operation, public Expandable {
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const poplar::Target& target = graph.getTarget();
     const bool blocks = InBlocks(static_cast<std::int64_t>(target.getBytesPerTile()));
-    library.triangularSolve(graph, in[0], in[1], out[0], inputs[1].variable == outputs[0].variable, options_,
-                            GridOf(MakeBlocks(target.getNumTiles(), blocks).grid), prog, name);
+    library.triangularSolve(
+        graph, in[0], in[1], out[0], inputs[1].variable == outputs[0].variable, options_,
+        GridOf(MakeBlocks(target.getNumTiles(), target.getNumWorkerContexts(), blocks).grid), prog, name);
   }
 
  private:
@@ -123,8 +130,8 @@ class TriangularSolveOperation : public Operation, public Expandable {
 
   TilePlan PlanWhole(const DeviceContext& context) const {
     const std::int64_t m = inputs[0].shape.back();
-    VertexGroup group = MakeVertexGroup(
-        "poplin::TriangularSolve", MakeBlocks(context.num_tiles(), false).grid.Vertices(), 700, kVertexBytes);
+    const Grid grid = MakeBlocks(context.num_tiles(), context.target().worker_contexts, false).grid;
+    VertexGroup group = MakeVertexGroup("poplin::TriangularSolve", grid.Vertices(), 700, kVertexBytes);
     group.reads.push_back({kMatrix, [m](const Box& box) { return MatrixRegion(box, 0, m, 0, m); }});
     group.reads.push_back({kRight, Same});
     group.writes.push_back({kOutput, Same});
@@ -132,8 +139,11 @@ class TriangularSolveOperation : public Operation, public Expandable {
                                          const std::vector<HostTensor>& writes) {
       TriangularSolve(host, options, reads[0], reads[1], writes[0]);
     };
-    group.cycles = [m, type = inputs[1].type, lower = Forward()](const TargetModel& target, const Box& box) {
-      return TriangularSolveCycles(target, type, box.num_elements(), m, lower);
+    const std::size_t sides = 2 * inputs[1].shape.size() - 3 - Equations();
+    group.cycles = [m, sides, type = inputs[1].type, lower = Forward()](const TargetModel& target,
+                                                                        const Box& box) {
+      return TriangularSolveCycles(target, type, box.num_elements(), m, lower,
+                                   box.end[sides] - box.begin[sides]);
     };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
@@ -154,7 +164,8 @@ class TriangularSolveOperation : public Operation, public Expandable {
 
   TilePlan PlanBlocks(const DeviceContext& context) const {
     const DType type = inputs[1].type;
-    const auto blocks = std::make_shared<const MatrixBlocks>(MakeBlocks(context.num_tiles(), true));
+    const auto blocks = std::make_shared<const MatrixBlocks>(
+        MakeBlocks(context.num_tiles(), context.target().worker_contexts, true));
     const std::size_t dim = Equations();
     const std::int64_t count = blocks->grid.parts[dim];
     const bool left = options_.left_side, transposed = options_.transpose != Transpose::kNone;
@@ -274,7 +285,7 @@ poplar::Tensor triangularSolve(poplar::Graph& graph, const poplar::Tensor& a, co
   const poplar::Target& target = graph.getTarget();
   const ipu_model::Grid grid =
       operation
-          ->MakeBlocks(target.getNumTiles(),
+          ->MakeBlocks(target.getNumTiles(), target.getNumWorkerContexts(),
                        operation->InBlocks(static_cast<std::int64_t>(target.getBytesPerTile())))
           .grid;
   const poplar::Tensor out = NewTensor(graph, type, grid.shape, Mapping(grid), name);

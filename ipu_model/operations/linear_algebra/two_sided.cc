@@ -1,7 +1,8 @@
 // Reductions by Householder reflections from both sides: to Hessenberg form, to tridiagonal form if the
 // matrix is Hermitian, and to bidiagonal form. The columns are spread over tiles, one for each worker. For
 // each column there are supersteps that multiply the matrix by the reflector, with columns and with rows, and
-// one that updates the columns, in which the tile of the next column finds its reflector.
+// one that updates the columns, in which the tile of the next column finds its reflector. Where there are
+// many matrices, tiles have whole ones.
 #include "kernels/linear_algebra/two_sided.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "operations/data_views.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -42,10 +44,11 @@ constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kColumns{OperandRef::K
 
 #define JAX_IPU_CALL(function, ...) (HasAvx512() ? avx512::function : avx2::function)(__VA_ARGS__)
 
-// Parts of a batch of n columns: whole columns, one for each worker of a tile.
-Grid ColumnGrid(const Shape& shape, unsigned workers, unsigned num_tiles) {
+// Parts of a batch of n columns: whole columns, one for each worker of a tile, or whole matrices.
+Grid ColumnGrid(const Shape& shape, DType type, unsigned workers, unsigned num_tiles) {
+  if (AreMany(shape, num_tiles, workers)) return WholeGrid(shape, type, num_tiles);
   const std::size_t rank = shape.size();
-  const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2)), n = shape[rank - 2];
+  const std::int64_t batch = NumMatrices(shape), n = shape[rank - 2];
   Shape parts = shape;
   parts[rank - 1] = 1;
   parts[rank - 2] =
@@ -151,7 +154,9 @@ class TwoSidedOperation : public Operation, public Expandable {
 
   TilePlan Plan(const DeviceContext& context) const override {
     const Shape& shape = inputs[0].shape;
-    const Grid columns = ColumnGrid(shape, context.target().worker_contexts, context.num_tiles());
+    const unsigned workers = context.target().worker_contexts;
+    const Grid columns = ColumnGrid(shape, inputs[0].type, workers, context.num_tiles());
+    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(columns, workers);
     TilePlan plan;
     plan.temporaries.push_back({inputs[0].type, ElementGrid(columns, true)});
     plan.temporaries.push_back({inputs[0].type, ElementGrid(columns, false)});
@@ -181,6 +186,58 @@ class TwoSidedOperation : public Operation, public Expandable {
   }
 
  private:
+  TilePlan PlanWhole(const Grid& grid, unsigned workers) const {
+    const DType type = inputs[0].type;
+    const std::int64_t n = inputs[0].shape.back();
+    WholeMatrices matrices;
+    matrices.codelet = "hlo::TwoSidedMatrices";
+    matrices.code_bytes = kLoadCode + kFindCode + kProjectCode + kMultiplyCode + kUpdateCode;
+    // Each worker has two vectors beside its matrix.
+    matrices.vertex_bytes = kVertexBytes + static_cast<std::uint64_t>(2 * n * workers) * SizeOf(type);
+    matrices.compute = [form = form_](HostContext& host, const std::vector<HostTensor>& reads,
+                                      const std::vector<HostTensor>& writes) {
+      TwoSidedOperation(form).Run(host, reads, writes);
+    };
+    matrices.cycles = [form = form_, type, n](const TargetModel& target) {
+      return TwoSidedOperation(form).MatrixCycles(target, type, n);
+    };
+    for (const View& output : outputs) {
+      const auto batch = static_cast<std::ptrdiff_t>(inputs[0].shape.size() - 2);
+      matrices.grain =
+          std::max(matrices.grain,
+                   ColumnGrain(type, NumElements(Shape(output.shape.begin() + batch, output.shape.end()))));
+    }
+    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+  }
+
+  // The cycles of a matrix by one worker: those of all steps.
+  double MatrixCycles(const TargetModel& target, DType type, std::int64_t n) const {
+    double cycles = VectorLoopCycles(target, type, n * n, 2, 0);
+    for (std::int64_t j = 0; j < Count(n); ++j) {
+      const std::int64_t rest = n - j - 1;
+      cycles += FindCycles(target, type, true, n - Pivot(j));
+      if (rest == 0) break;
+      const auto columns = static_cast<double>(rest);
+      cycles += columns * VectorLoopCycles(target, type, n - Pivot(j), 2, 1);
+      if (form_ == TwoSidedForm::kTridiagonal) {
+        cycles +=
+            VectorLoopCycles(target, type, rest, 2, 1) + columns * VectorLoopCycles(target, type, rest, 4, 2);
+        continue;
+      }
+      if (Bidiagonal()) {
+        cycles += VectorLoopCycles(target, type, rest, 3, 0) + FindCycles(target, type, true, rest);
+        cycles += VectorLoopCycles(target, type, rest, 2, 1) + columns * ElementLoopCycles(type, rest, 2, 1);
+        cycles += columns * VectorLoopCycles(target, type, rest, 4, 2);
+        continue;
+      }
+      cycles += static_cast<double>(n) * ElementLoopCycles(type, rest, 2, 1);
+      cycles += VectorLoopCycles(target, type, rest, 2, 1);
+      cycles += columns *
+                (VectorLoopCycles(target, type, rest, 4, 2) + VectorLoopCycles(target, type, n - rest, 3, 1));
+    }
+    return cycles;
+  }
+
   // What a matrix needs on the host: columns, rows of reflectors, and four vectors.
   struct Memory {
     DType type;
@@ -213,12 +270,12 @@ class TwoSidedOperation : public Operation, public Expandable {
   bool Bidiagonal() const { return form_ == TwoSidedForm::kBidiagonal; }
   // The pivot of the reflector of column j.
   std::int64_t Pivot(std::int64_t j) const { return Bidiagonal() ? j : j + 1; }
-  // The number of reflectors of columns.
-  std::int64_t Count() const { return inputs[0].shape.back() - (Bidiagonal() ? 0 : 1); }
+  // The number of reflectors of columns, of n.
+  std::int64_t Count(std::int64_t n) const { return n - (Bidiagonal() ? 0 : 1); }
 
   void Reduce(const Memory& m) const {
     const std::int64_t n = m.n;
-    for (std::int64_t j = 0; j < Count(); ++j) {
+    for (std::int64_t j = 0; j < Count(n); ++j) {
       char *const v = m.Column(j), *const tau = m.VectorAt(2, j), *const y = m.VectorAt(0, 0),
                   *const z = m.VectorAt(1, j + 1);
       JAX_IPU_CALL(FindReflector, m.type, n, Pivot(j), 1, v, tau);
@@ -373,7 +430,7 @@ class TwoSidedOperation : public Operation, public Expandable {
     const std::size_t batch = columns.shape.size() - 2;
     std::vector<Vertex> finding, others;
     for (Vertex& vertex : After(columns, batch, j)) {
-      const bool finds = j + 1 < Count() && vertex.box.begin[batch] <= j + 1;
+      const bool finds = j + 1 < Count(columns.shape.back()) && vertex.box.begin[batch] <= j + 1;
       (finds ? finding : others).push_back(std::move(vertex));
     }
     std::vector<VertexGroup> groups;
@@ -486,7 +543,7 @@ TwoSided twoSided(poplar::Graph& graph, TwoSidedForm form, const poplar::Tensor&
   operation->inputs.push_back(StridedView(graph, a.dimShuffle(transposed), prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
   const ipu_model::Grid columns =
-      ColumnGrid(operation->inputs[0].shape, target.getNumWorkerContexts(), target.getNumTiles());
+      ColumnGrid(operation->inputs[0].shape, type, target.getNumWorkerContexts(), target.getNumTiles());
   const auto add_result = [&](const ipu_model::Grid& grid) {
     const poplar::Tensor tensor = NewTensor(graph, type, grid.shape, Mapping(grid), name);
     tensor.asView(&operation->outputs.emplace_back());

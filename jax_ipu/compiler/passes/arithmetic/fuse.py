@@ -19,7 +19,7 @@ from jax_ipu.compiler.types import Shape, num_elements
 
 MAX_INSTRUCTIONS = 64
 # Where memory is short, and a value takes this part of it: what lies between two groups would not fit.
-MAX_INSTRUCTIONS_OF_LARGE, LARGE = 512, 1 / 32
+MAX_INSTRUCTIONS_OF_LARGE, LARGE = 2048, 1 / 32
 MAX_INPUTS = 16
 
 # Ops that only show the elements of their operand.

@@ -15,7 +15,7 @@ from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import FLOAT, SIZE, Literal, Shape, num_elements, pack_scalar
 
 # The most elementwise ops that a reduction becomes.
-_MAX_OPS = 64
+_MAX_OPS = 96
 # The most elements of the dimension along which small arrays are cut into parts.
 _MOST_PARTS = 4
 # Exact in every type; reductions by other ops sum narrow floats in f32.

@@ -114,6 +114,10 @@ def _transpose(op: Op, rewriter: Rewriter) -> Value | None:
         if composed == tuple(range(len(composed))):
             return source
         return rewriter.emit("transpose", (source,), op.result.shape, source.dtype, {"permutation": composed})
+    if inner is not None and inner.name == "broadcast_in_dim":
+        places = tuple(permutation.index(d) for d in inner.attrs["broadcast_dimensions"])
+        if places == tuple(sorted(places)):
+            return rewriter.broadcast(inner.operands[0], op.result.shape, places)
     if inner is not None and inner.name == "dot_general" and len(value.users) == 1:
         return _transposed_dot(inner, permutation, rewriter)
     return None
@@ -159,7 +163,22 @@ def _slice(op: Op, rewriter: Rewriter) -> Value | None:
             return rewriter.constant(Literal.from_numpy(literal.dtype, literal.numpy()[index]))
     if value.op is not None and value.op.name == "concatenate":
         return _slice_of_part(op, value.op, rewriter)
+    if value.op is not None and value.op.name == "broadcast_in_dim":
+        return _slice_of_constant(op, value.op, rewriter)
     return None
+
+
+def _slice_of_constant(op: Op, broadcast: Op, rewriter: Rewriter) -> Value | None:
+    """The slice of a small constant that is repeated, as the constant's slice repeated (`jnp.polyval` under `vmap`)."""
+    literal = literal_of(broadcast.operands[0])
+    if literal is None or num_elements(literal.shape) > SMALL:
+        return None
+    index, dims = [], tuple(broadcast.attrs["broadcast_dimensions"])
+    for d, n in zip(dims, literal.shape, strict=True):
+        begin, end, stride = (op.attrs[key][d] for key in ("start_indices", "limit_indices", "strides"))
+        index.append(slice(None) if n == 1 else slice(begin, end, stride))
+    part = rewriter.constant(Literal.from_numpy(literal.dtype, literal.numpy()[tuple(index)]))
+    return rewriter.broadcast(part, op.result.shape, dims)
 
 
 def _slice_of_part(op: Op, concatenation: Op, rewriter: Rewriter) -> Value | None:

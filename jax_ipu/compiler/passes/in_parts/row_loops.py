@@ -4,8 +4,9 @@
 up an element between them: several arrays as large as the operand. A loop over parts of the rows has these for a part
 only. What is computed of the rows alone before or after, and sums of them by index, are part of it.
 
-So is a loop until no row goes on, as `jax.vmap` makes it of a loop for each row (`jax.random.gamma`): rows that are
-done keep their state, so those of a part need not wait for others.
+So is a loop until no row goes on, as `jax.vmap` makes it of a loop for each row (`jax.random.gamma`) and as series are
+summed until each element is exact (`jax.scipy.special.exp1`, `gammainc`): rows that are done keep their state, so those
+of a part need not wait for others.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Group:
         self.sums: list[Op] = []  # scatters of rows
 
     def grow(self, loop: Op) -> bool:
-        """Adds the loop, the ops after it that can be added, and those before it whose results nothing else reads.
+        """Adds the loop, the ops after it that can be added, and those before these whose results nothing else reads.
 
         Returns:
             Whether the loop can be added.
@@ -62,17 +63,22 @@ class _Group:
             # Another such loop reads the same rows.
             if reads or (op.name in LOOPS and any(o.shape[:1] == (self.extent,) for o in op.operands)):
                 self._add(op)
+        places = {op: i for i, op in enumerate(self.block.ops)}
         inside = {inner for op in self.ops for inner in _all(op)}
-        for op in reversed(self.block.ops[: self.block.ops.index(loop)]):
+        late = depending(self.block.ops, self.ops)
+        for op in reversed(self.block.ops[: places[self.ops[-1]]]):
             inputs: dict[Value, None] = {}
             read = any(r in self.inputs for r in op.results)
-            if not read or op.name in LOOPS or any(u not in inside for r in op.results for u in r.users):
+            if not read or op in inside or op.name in LOOPS:
                 continue
-            if self._is_of_rows(op, set(), inputs):
-                self.ops.insert(0, op)
+            if any(user not in inside for result in op.results for user in result.users):
+                continue
+            if self._is_of_rows(op, set(), inputs) and not any(v.op in late for v in self._whole(op, inputs)):
+                self.ops.append(op)
                 self.values.update(op.results)
                 self.inputs = {v: None for v in (*self.inputs, *inputs) if v not in op.results}
                 inside.update(_all(op))
+        self.ops.sort(key=places.__getitem__)
         return True
 
     def _add(self, op: Op) -> bool:
@@ -128,9 +134,11 @@ class _Group:
             return own and table not in values and self._indexed(indices, numbers, values, inputs)
         if op.name in ("slice", "concatenate", "ipu.threefry2x32"):
             return self._keeps_rows(op) and all(self._read(o, values, inputs) for o in op.operands)
+        if op.name in LOOPS and any(r.users for r in op.results if not self._has_rows(r)):
+            return False
         if op.name == "while":
-            goes_on = _goes_on(op)
-            if goes_on is None or not _keep_rows_that_are_done(op, goes_on):
+            found = _goes_on(op)
+            if found is None or not self._has_rows(found[1]) or not _keep_rows_that_are_done(op, found[1]):
                 return False
             return self._is_body_of_rows(op, op.regions[0], None, values, inputs) and self._is_body_of_rows(
                 op, op.regions[1], op.regions[1].results, values, inputs
@@ -160,6 +168,7 @@ class _Group:
             if operand in values or self._has_rows(operand):
                 self._read(operand, values, inputs)
         inside = values | {arg for arg in body.args if self._has_rows(arg)}
+        goes_on = _goes_on(op) if results is None else None
         for inner in body.ops:
             if inner.name != "return" and has_effect(inner):
                 return False
@@ -168,8 +177,8 @@ class _Group:
             if inner.name == "return":
                 pairs = zip(results or (), body.args, strict=False)
                 return all(self._has_rows(arg) == self._read(result, inside, inputs) for result, arg in pairs)
-            if results is None and inner.result is body.results[0]:
-                continue  # whether any row goes on
+            if goes_on is not None and inner is goes_on[0]:
+                continue
             if self._is_of_rows(inner, inside, inputs):
                 inside.update(inner.results)
             elif inner.regions or any(o in inside or self._has_rows(o) for o in (*inner.operands, *inner.results)):
@@ -342,34 +351,61 @@ def _row_bytes(op: Op, extent: int) -> float:
     return held + max(made, 3 * max(others, default=0), 4)
 
 
-def _goes_on(loop: Op) -> Value | None:
-    """Whether each row goes on: the values of which the condition of a `while` is whether any holds."""
-    (any_row,) = loop.regions[0].results
-    op = any_row.op
-    if op is None or op.name != "reduce" or len(op.results) != 1 or single_op(op.regions[0]) != "or":
-        return None
-    value, first = op.operands
-    literal = splat_of(first)
-    if literal is None or any(literal.data) or tuple(op.attrs["dimensions"]) != tuple(range(len(value.shape))):
-        return None
-    return value if len(value.shape) == 1 else None
+def _goes_on(loop: Op) -> tuple[Op, Value] | None:
+    """The reduction to whether any row goes on that is the condition of a `while`, and its operand: whether each does.
+
+    The condition may also be that and a condition of scalars, such as a limit of the trips, which end for all rows at
+    once. Whether a row goes on depends on no scalar that changes, so that a row that is done stays so.
+    """
+    condition, body = loop.regions
+    (result,) = condition.results
+    candidates = [result] if result.op is None or result.op.name != "and" else list(result.op.operands)
+    for candidate in candidates:
+        op = candidate.op
+        if op is None or op.name != "reduce" or len(op.results) != 1 or single_op(op.regions[0]) != "or":
+            continue
+        value, first = op.operands
+        literal = splat_of(first)
+        if literal is None or any(literal.data) or tuple(op.attrs["dimensions"]) != tuple(range(len(value.shape))):
+            return None
+        changing = {
+            arg
+            for arg, before, after in zip(condition.args, body.args, body.results, strict=True)
+            if arg.shape == () and before is not after
+        }
+        return None if changing & _sources(value) else (op, value)
+    return None
+
+
+def _sources(value: Value) -> set[Value]:
+    """The values that no op of the same block makes, of which `value` is made, and all in between."""
+    found: set[Value] = set()
+    pending = [value]
+    while pending:
+        source = pending.pop()
+        if source not in found:
+            found.add(source)
+            pending += [] if source.op is None else source.op.operands
+    return found
 
 
 def _keep_rows_that_are_done(loop: Op, goes_on: Value) -> bool:
-    """Whether the body of a `while` gives the rows that do not go on back as they were."""
+    """Whether the body of a `while` gives the rows that do not go on back as they were; scalars need not be kept."""
     condition, body = loop.regions
     args = dict(zip(condition.args, body.args, strict=True))
 
     def is_kept(result: Value, arg: Value) -> bool:
-        if result is arg:
+        if result is arg or arg.shape == ():
             return True
         op = result.op
+        if op is not None and op.name == "and" and args.get(goes_on) is arg:
+            return arg in op.operands  # false where it is false
         if op is None or op.name != "select" or op.operands[2] is not arg:
             return False
         predicate = op.operands[0]
         spread = predicate.op
         if spread is not None and spread.name == "broadcast_in_dim" and predicate.shape != goes_on.shape:
-            if tuple(spread.attrs["broadcast_dimensions"]) != (0,):
+            if tuple(spread.attrs["broadcast_dimensions"]) != tuple(range(len(goes_on.shape))):
                 return False
             predicate = spread.operands[0]
         return _is_same(goes_on, predicate, args)
