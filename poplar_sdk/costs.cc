@@ -28,8 +28,16 @@ MapCost::MapCost(const Expression& expression, const std::vector<unsigned>& outp
           std::make_shared<const Data>(Data{expression.code.size() + outputs.size() + scalarInputs.size()})) {
 }
 std::uint64_t MapCost::cycles(const poplar::Target& target, const std::vector<std::size_t>& extents) const {
-  std::size_t elements = 1;
-  for (const std::size_t extent : extents) elements *= extent;
+  return cyclesOfParts(target, {extents});
+}
+std::uint64_t MapCost::cyclesOfParts(const poplar::Target& target,
+                                     const std::vector<std::vector<std::size_t>>& extents) const {
+  std::size_t elements = 0;
+  for (const std::vector<std::size_t>& part : extents) {
+    std::size_t n = 1;
+    for (const std::size_t extent : part) n *= extent;
+    elements += n;
+  }
   return data_->steps * elements + target.getNumWorkerContexts();
 }
 

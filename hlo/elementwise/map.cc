@@ -110,19 +110,32 @@ void expandMap(Graph& graph, const Expression& expression, const std::vector<Ten
     const MapCost cost(expression, group.outputs, scalar,
                        std::any_of(codelet.inputs.begin(), codelet.inputs.end(), isOver),
                        repetitionsOf(inputs, order));
-    std::map<std::vector<std::size_t>, std::uint64_t> cycles;  // by extents
-    for (const Part& part : group.parts) {
-      std::vector<std::size_t> extents;
-      for (const unsigned d : order) extents.push_back(part.end[d] - part.begin[d]);
+    std::map<std::vector<std::vector<std::size_t>>, std::uint64_t> cycles;  // by extents
+    // All parts on a tile, which follow each other, are one vertex.
+    for (std::size_t first = 0, next; first < group.parts.size(); first = next) {
+      const Part& part = group.parts[first];
+      std::vector<std::vector<std::size_t>> extents;
+      for (next = first; next < group.parts.size() && group.parts[next].tile == part.tile; ++next) {
+        extents.emplace_back();
+        for (const unsigned d : order)
+          extents.back().push_back(group.parts[next].end[d] - group.parts[next].begin[d]);
+      }
       const auto [entry, isNew] = cycles.try_emplace(extents, 0);
-      if (isNew) entry->second = cost.cycles(graph.getTarget(), extents);
+      if (isNew) entry->second = cost.cyclesOfParts(graph.getTarget(), extents);
       const poplar::VertexRef vertex = addVertex(graph, computeSet, codelet.vertexClass, part, entry->second);
+      const auto partsOnTile = [&](const Tensor& tensor) {
+        std::vector<Tensor> parts;
+        for (std::size_t p = first; p < next; ++p) parts.push_back(group.parts[p].of(tensor));
+        return parts.size() > 1 ? concat(parts) : parts[0];
+      };
       for (const unsigned i : codelet.inputs) {
         if (isOver(i)) continue;
         const Tensor& tensor = old[i].valid() ? old[i] : from[i];
-        graph.connect(vertex["in" + std::to_string(i)], scalar[i] ? tensor.flatten()[0] : part.of(tensor));
+        graph.connect(vertex["in" + std::to_string(i)],
+                      scalar[i] ? tensor.flatten()[0] : partsOnTile(tensor));
       }
-      for (const unsigned o : group.outputs) graph.connect(vertex["out" + std::to_string(o)], part.of(to[o]));
+      for (const unsigned o : group.outputs)
+        graph.connect(vertex["out" + std::to_string(o)], partsOnTile(to[o]));
     }
   }
   prog.add(poplar::program::Execute(computeSet, debugContext));

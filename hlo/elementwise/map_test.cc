@@ -408,6 +408,30 @@ TEST(RepeatedOperands) {
     }
   }
 }
+// Shares that begin and end within rows are one vertex on each tile, as in PopLibs, where all regions of a
+// tile are one BinaryOp1D (lib/popops/ElementWise.cpp, binaryOpGeneral).
+TEST(BoxesOfATileAreOneVertex) {
+  Graph graph = SmallGraph();
+  const Tensor a = Linear(graph, DType::kF32, {50, 13}), b = Linear(graph, DType::kF32, {1, 13});
+  Expression e;
+  e.inputs = {DType::kF32, DType::kF32};
+  e.code = {Op(ScalarOp::kAdd, DType::kF32, DType::kF32, 0, 1)};
+  e.outputs = {2};
+  Sequence prog;
+  const std::vector<Tensor> outputs = hlo::map(graph, e, {a, b.broadcast(50, 0)}, {Tensor()}, prog, "map");
+  const poplar::Executable executable = poplar::compileGraph(graph, {prog});
+  const ipu_model::Report& report = ipu_model::ReportOf(executable);
+  std::uint64_t most = 0;
+  for (const std::vector<poplar::Interval>& tile : graph.getTileMapping(outputs[0])) {
+    std::size_t elements = 0;
+    for (const poplar::Interval& interval : tile) elements += interval.size();
+    const std::size_t vectors = ((elements + 5) / 6 + 1) / 2;
+    most = std::max<std::uint64_t>(most, 6 * (29 + 3 * vectors) + 11);
+  }
+  CHECK_EQ(report.operations.at(0).cycles.compute, most);
+  CHECK_EQ(report.vertex_bytes, 7u * 16);
+  ExpansionCheck(graph, prog, {a, b}, outputs).SameVertices();
+}
 TEST(TransposedOperands) {
   CheckTwoResults([](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>* out) {
     const DType f = DType::kF32;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <tuple>
@@ -130,6 +131,8 @@ inline std::vector<StepRecord> RecordsOf(const Operation& operation, const Devic
   for (const Superstep& superstep : plan.supersteps) {
     StepRecord& step = steps.emplace_back();
     for (const VertexGroup& group : superstep.groups) {
+      // By tile: the place of its vertex in `step`, and the vertex's boxes, which may be several.
+      std::map<unsigned, std::pair<std::size_t, std::vector<const Box*>>> joined;
       for (const Vertex& vertex : group.vertices) {
         Elements reads, writes;
         for (const bool read : {true, false}) {
@@ -139,6 +142,18 @@ inline std::vector<StepRecord> RecordsOf(const Operation& operation, const Devic
               view.variable = first_temporary + access.tensor.index;
             AddElements(view, access.region(vertex.box), read ? &reads : &writes);
           }
+        }
+        const auto [known, is_first] =
+            joined.try_emplace(vertex.tile, step.size(), std::vector<const Box*>());
+        known->second.second.push_back(&vertex.box);
+        if (!is_first && group.cycles_of_boxes) {
+          auto& [tile, cycles, all_reads, all_writes] = step[known->second.first];
+          cycles = group.cycles_of_boxes(context.target(), known->second.second);
+          all_reads.insert(all_reads.end(), reads.begin(), reads.end());
+          all_writes.insert(all_writes.end(), writes.begin(), writes.end());
+          SortUnique(&all_reads);
+          SortUnique(&all_writes);
+          continue;
         }
         SortUnique(&reads);
         SortUnique(&writes);

@@ -67,6 +67,8 @@ struct VertexGroup {
       compute;
   // Returns the tile cycles of one vertex (all six workers together).
   std::function<std::uint64_t(const TargetModel&, const Box&)> cycles;
+  // If set, all boxes of a tile are one vertex. Returns its cycles on several; those on one are `cycles`.
+  std::function<std::uint64_t(const TargetModel&, const std::vector<const Box*>&)> cycles_of_boxes;
   std::uint64_t call_cycles = 0;   // once per tile and superstep for all vertices of this codelet
   std::uint64_t code_bytes = 0;    // of the codelet, once per tile with a vertex
   std::uint64_t vertex_bytes = 0;  // of the state of one vertex

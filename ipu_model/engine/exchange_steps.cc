@@ -42,6 +42,21 @@ bool SameExtents(const Box& a, const Box& b) {
   return a.begin.size() == b.begin.size();
 }
 
+// By tile: the boxes of a group with one vertex on each tile, empty where that has one box only. Empty if all
+// tiles have.
+std::vector<std::vector<const Box*>> SeveralBoxes(const VertexGroup& group, unsigned num_tiles) {
+  std::vector<unsigned> count(num_tiles, 0);
+  unsigned most = 0;
+  for (const Vertex& vertex : group.vertices)
+    if (vertex.tile < num_tiles) most = std::max(most, ++count[vertex.tile]);
+  std::vector<std::vector<const Box*>> boxes;
+  if (most < 2) return boxes;
+  boxes.resize(num_tiles);
+  for (const Vertex& vertex : group.vertices)
+    if (vertex.tile < num_tiles && count[vertex.tile] > 1) boxes[vertex.tile].push_back(&vertex.box);
+  return boxes;
+}
+
 }  // namespace
 
 // What one operation is analysed with.
@@ -149,11 +164,12 @@ void ExchangeAnalyser::AddTemporaries(Analysis* a) {
 
 void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysis* a) {
   OperationUse& result = a->result;
-  result.num_vertices += group.vertices.size();
-  result.num_edges += group.vertices.size() * (group.reads.size() + group.writes.size());
   CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
   const bool has_state = group.vertex_bytes > 0 && !step->later_trip;
   if (has_state) Grow(&result.vertex_state);
+  std::vector<std::vector<const Box*>> joined;
+  if (group.cycles_of_boxes) joined = SeveralBoxes(group, num_tiles_);
+  std::size_t vertices = 0;
   // Many boxes have the same extents, and so the same cycles: each slot has the last box with its hash.
   std::fill(known_cycles_.begin(), known_cycles_.end(), std::pair<const Box*, std::uint64_t>());
   for (const Vertex& vertex : group.vertices) {
@@ -163,9 +179,14 @@ void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysi
                                  std::to_string(vertex.tile) + " of a target with " +
                                  std::to_string(num_tiles_) + " tiles");
     }
+    const bool several = !joined.empty() && !joined[vertex.tile].empty();
+    if (several && codelet.tiles[vertex.tile]) continue;
     codelet.tiles[vertex.tile] = true;
+    ++vertices;
     if (has_state) result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
-    if (group.cycles) {
+    if (several) {
+      compute_[vertex.tile] += group.cycles_of_boxes(target_, joined[vertex.tile]);
+    } else if (group.cycles) {
       auto& [box, cycles] = known_cycles_[HashOfExtents(vertex.box) % known_cycles_.size()];
       if (box == nullptr || !SameExtents(*box, vertex.box)) {
         cycles = group.cycles(target_, vertex.box);
@@ -174,6 +195,8 @@ void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysi
       compute_[vertex.tile] += cycles;
     }
   }
+  result.num_vertices += vertices;
+  result.num_edges += vertices * (group.reads.size() + group.writes.size());
   if (group.call_cycles > 0) {
     std::vector<bool>& tiles = step->called[group.codelet];
     tiles.resize(num_tiles_);
@@ -192,7 +215,10 @@ void ExchangeAnalyser::AddVertices(const VertexGroup& group, Step* step, Analysi
 void ExchangeAnalyser::AddDetails(const VertexGroup& group, Step* step, Analysis* a) {
   step->codelets.push_back(group.codelet);
   RunLengths& of_codelet = step->vertices[group.codelet];
+  std::vector<bool> seen(group.cycles_of_boxes ? num_tiles_ : 0, false);
   for (const Vertex& vertex : group.vertices) {
+    if (!seen.empty() && seen[vertex.tile]) continue;
+    if (!seen.empty()) seen[vertex.tile] = true;
     if (of_codelet.empty() || of_codelet[of_codelet.size() - 2] != vertex.tile)
       of_codelet.insert(of_codelet.end(), {vertex.tile, 0});
     ++of_codelet.back();

@@ -46,7 +46,7 @@ class DotShape:
 class ConvShape:
     """A convolution of [N, C, *spatial] and [O, I, *spatial]: permutations that give that order, and the window."""
 
-    __slots__ = ("lhs_permutation", "output_permutation", "rhs_permutation", "window")
+    __slots__ = ("lhs_permutation", "output_permutation", "rhs_permutation", "updates_weights", "window")
 
     def __init__(self, op: Op) -> None:
         attrs = op.attrs
@@ -68,6 +68,8 @@ class ConvShape:
             d["output_feature_dimension"],
             *d["output_spatial_dimensions"],
         )
+        # JAX's gradient of weights sums over the batch, the outermost dimension of both operands.
+        self.updates_weights = spatial > 0 and d["input_feature_dimension"] == d["kernel_input_feature_dimension"] == 0
         ones = (1,) * spatial
         padding = attrs.get("padding")
         self.window: Window = (

@@ -27,6 +27,9 @@ class MapCost {
           const std::vector<bool>& scalarInputs, bool inPlace, const std::vector<std::vector<bool>>& repeats);
   // On elements with these extents, in the order of the dimensions of `repeats`.
   std::uint64_t cycles(const poplar::Target& target, const std::vector<std::size_t>& extents) const;
+  // The same on several parts of the results.
+  std::uint64_t cyclesOfParts(const poplar::Target& target,
+                              const std::vector<std::vector<std::size_t>>& extents) const;
 
  private:
   struct Data;

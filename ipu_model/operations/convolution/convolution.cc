@@ -68,12 +68,16 @@ void CheckTypes(DType lhs, DType rhs, DType out);
 // inputs: lhs, rhs; outputs: the result.
 class ConvolutionOperation : public Operation, public LimitsBuffers {
  public:
-  // planned_bytes: the temporary memory that the split was planned for. target: null where a split stays as
-  // it is.
+  // planned_bytes: the temporary memory that the split was planned for. weight_update: as in
+  // ConvolutionProblem. target: null where a split stays as it is.
   ConvolutionOperation(const ConvolutionGeometry& geometry, ConvolutionSplit split, std::int64_t half_step,
-                       std::int64_t planned_bytes, std::int64_t buffer_limit,
+                       std::int64_t planned_bytes, bool weight_update, std::int64_t buffer_limit,
                        const poplar::Target* target = nullptr)
-      : geometry_(geometry), split_(std::move(split)), half_step_(half_step), planned_bytes_(planned_bytes) {
+      : geometry_(geometry),
+        split_(std::move(split)),
+        half_step_(half_step),
+        planned_bytes_(planned_bytes),
+        weight_update_(weight_update) {
     if (target != nullptr) target_ = *target;
     limit_ = buffer_limit;
   }
@@ -113,6 +117,7 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
     writer.Write(split_.serial.keeps_input);
     writer.Write(half_step_);
     writer.Write(planned_bytes_);
+    writer.Write(weight_update_);
     writer.Write(limit_);
   }
 
@@ -159,7 +164,8 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
   ConvolutionProblem Problem() const {
     return {geometry_,        inputs[0].shape, inputs[1].shape,
             outputs[0].shape, inputs[0].type,  inputs[1].type,
-            outputs[0].type,  half_step_,      static_cast<double>(planned_bytes_)};
+            outputs[0].type,  half_step_,      static_cast<double>(planned_bytes_),
+            weight_update_};
   }
 
   // The split, in more steps if the program does not fit otherwise.
@@ -173,6 +179,7 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
   ConvolutionSplit split_;
   std::int64_t half_step_;  // as in ConvolutionProblem
   std::int64_t planned_bytes_;
+  bool weight_update_;
   std::optional<poplar::Target> target_;
   // What was found last, and for how many bytes.
   mutable std::optional<ConvolutionSplit> within_;
@@ -224,6 +231,7 @@ void CheckLayout(const Shape& layout, std::size_t rank) {
 struct Options {
   double memory_proportion = 0.6;  // PopLibs' default
   bool half_partials = false;
+  bool weight_update = false;
 };
 
 double ParseProportion(const std::string& value) {
@@ -251,9 +259,17 @@ Options ParseOptions(const poplar::OptionFlags& flags) {
         throw poplar::invalid_option("convolution: partialsType must be 'half' or 'float', not '" + value +
                                      "'");
       options.half_partials = value == "half";
+    } else if (name == "pass") {
+      const char* const known[] = {"NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU"};
+      if (std::find(std::begin(known), std::end(known), value) == std::end(known))
+        throw poplar::invalid_option(
+            "convolution: pass must be NONE, INFERENCE_FWD, TRAINING_FWD, TRAINING_BWD or TRAINING_WU, not "
+            "'" +
+            value + "'");
+      options.weight_update = value == "TRAINING_WU";
     } else {
       throw poplar::invalid_option("convolution: unknown option '" + name +
-                                   "'; known are availableMemoryProportion and partialsType");
+                                   "'; known are availableMemoryProportion, partialsType and pass");
     }
   }
   return options;
@@ -304,6 +320,7 @@ std::string KeyOf(const poplar::Target& target, const ConvolutionProblem& proble
   for (const DType type : {problem.in_type, problem.rhs_type, problem.out_type}) writer.Write(type);
   writer.Write(options.memory_proportion);
   writer.Write(options.half_partials);
+  writer.Write(options.weight_update);
   return writer.Take();
 }
 
@@ -321,6 +338,7 @@ ConvolutionSplit SplitFor(const poplar::Graph& graph, ConvolutionProblem& proble
   const TargetModel& target = device.model();
   if (options.half_partials) problem.half_step = HalfStep(problem, target);
   problem.most_temporary_bytes = static_cast<double>(TemporaryBytesFor(target, options));
+  problem.weight_update = options.weight_update;
   const auto choose = [&] { return ChooseConvolutionSplit(problem, target, device.getNumTiles()); };
   const auto find = [&] {
     auto& splits = plans->splits().by_problem;
@@ -368,8 +386,9 @@ std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
   split.serial.keeps_input = reader.Read<bool>();
   const std::int64_t half_step = reader.ReadInteger(0, 512);
   const std::int64_t planned_bytes = reader.ReadInteger(1, kLargestInteger);
+  const bool weight_update = reader.Read<bool>();
   return std::make_unique<ConvolutionOperation>(geometry, std::move(split), half_step, planned_bytes,
-                                                LimitsBuffers::ReadLimit(reader));
+                                                weight_update, LimitsBuffers::ReadLimit(reader));
 }
 
 }  // namespace ipu_model
@@ -447,8 +466,8 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   if (!like)
     mapping = ConvolutionOutputMapping(problem, split.grid, layout, target.model(), target.getNumTiles());
   const auto bytes = static_cast<std::int64_t>(problem.most_temporary_bytes);
-  auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split),
-                                                          problem.half_step, bytes, bytes, &target);
+  auto operation = std::make_unique<ConvolutionOperation>(
+      problem.geometry, std::move(split), problem.half_step, bytes, problem.weight_update, bytes, &target);
   operation->name = name;
   operation->inputs = std::move(inputs);
   const poplar::Tensor result =

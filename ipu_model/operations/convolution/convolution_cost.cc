@@ -101,10 +101,11 @@ struct Transform {
 
 // PopLibs: addTransformCycleEstimate. Operands and result are rearranged if kernel dimensions are folded, or
 // if channels are padded to whole groups of inputs or outputs; the result also if its groups are not those
-// that the next layer is taken to want.
+// that the next layer is taken to want. Of a gradient of weights all three are: the batch of the other two
+// products of a step is its input channels.
 Transform TransformOf(const TargetModel& target, DType type, const Work& work, const Folded& f,
                       Int input_group, Int output_group) {
-  const bool folds = f.folds;
+  const bool folds = f.folds, update = work.weight_update;
   const bool pads_inputs = f.all_channels % input_group != 0;
   const bool pads_outputs = work.all_features % output_group != 0;
   const Int inputs = InGroups(f.all_channels, input_group);
@@ -127,14 +128,14 @@ Transform TransformOf(const TargetModel& target, DType type, const Work& work, c
     const Int expanded = work.groups * f.field.rows * f.field.row_positions * f.channels;
     transform.cycles += std::max<Int>(0, expanded - work.input_elements) * static_cast<Int>(SizeOf(type)) /
                         target.exchange_bytes_per_cycle;
-  } else if (pads_inputs) {
+  } else if (pads_inputs || update) {
     transform.cycles += move(work.all_inputs * inputs / std::max<Int>(1, work.all_channels), channels);
   }
-  if (folds || pads_inputs || pads_outputs) {
+  if (folds || pads_inputs || pads_outputs || update) {
     const Int taps = work.all_kernel[0] * work.all_kernel[1] * work.all_kernel[2] / f.folded_taps;
     transform.cycles += move(taps * inputs * outputs, channels);
   }
-  if (pads_outputs) {
+  if (pads_outputs || update) {
     transform.cycles += move(positions * outputs, work.all_features);
   } else if (output_group != target.AmpInputGroup(type)) {
     const Int each = on_tile(positions * outputs);
@@ -332,6 +333,7 @@ class Chooser {
     const VmacVertex vertex{CeilDivide(work_.groups, 4), work_.channels};
     Method m{ConvolutionCodelet::kVerticalMac, 1, 1, 4};
     m.kernel_positions = work_.taps();
+    if (work_.weight_update) m.transform = TransformOf(target_, type_, work_, plain, 1, 1);
     Offer(m, plain, VmacCycles(target_, vertex, Kernel(), plain.field));
   }
 
@@ -348,7 +350,9 @@ class Chooser {
     if (SizeOf(type_) == 2 && !half_partials_ && (work_.all_channels != 1 || taps != 1)) return;
     Method m{ConvolutionCodelet::kOuterProduct, 1, 1, 1};
     m.partial = type_;
-    Offer(m, Fold(work_, 0),
+    const Folded plain = Fold(work_, 0);
+    if (work_.weight_update) m.transform = TransformOf(target_, type_, work_, plain, 1, 1);
+    Offer(m, plain,
           OuterProductCycles(target_, SizeOf(type_) > 2, work_.dims[2].out, work_.features * work_.groups));
   }
 

@@ -29,6 +29,8 @@ struct ConvolutionWork {
   // Of the whole convolution, per group, and how many tiles share it, for rearrangements.
   std::int64_t all_groups = 1, all_features = 1, all_channels = 1, all_batch = 1, all_inputs = 0, tiles = 1;
   std::array<std::int64_t, 3> all_out = {1, 1, 1}, all_kernel = {1, 1, 1};
+  // Whether it computes the gradient of weights (PopLibs: Pass::TRAINING_WU).
+  bool weight_update = false;
 
   std::int64_t taps() const { return dims[0].kernel * dims[1].kernel * dims[2].kernel; }
   std::int64_t positions() const { return batch * dims[0].out * dims[1].out * dims[2].out; }

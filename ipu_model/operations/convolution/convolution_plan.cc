@@ -229,6 +229,7 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
   work.all_batch = p.out[0];
   work.tiles = std::max<std::int64_t>(1, tiles);
   work.most_temporary_bytes = p.most_temporary_bytes;
+  work.weight_update = p.weight_update;
   work.all_inputs = p.out[0] * p.rhs[1];
   work.input_elements = work.groups * work.batch * work.channels;
   for (std::size_t d = 0; d < p.spatial(); ++d) {

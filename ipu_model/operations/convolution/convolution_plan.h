@@ -24,6 +24,8 @@ struct ConvolutionProblem {
   std::int64_t half_step = 0;
   // The temporary memory of a tile that the plan should do with, in bytes.
   double most_temporary_bytes = std::numeric_limits<double>::infinity();
+  // Whether it computes the gradient of weights (PopLibs: Pass::TRAINING_WU).
+  bool weight_update = false;
 
   std::size_t spatial() const { return static_cast<std::size_t>(geometry.spatial); }
   std::int64_t groups() const { return geometry.feature_groups * geometry.batch_groups; }

@@ -143,4 +143,63 @@ std::optional<std::uint64_t> VectorBroadcastCycles(const TargetModel& target, Sc
   return std::nullopt;
 }
 
+std::vector<std::int64_t> ScalarRegions(const std::vector<std::vector<std::int64_t>>& extents,
+                                        const std::vector<bool>& repeats) {
+  constexpr std::size_t kMost = 256;
+  std::vector<Int> regions;
+  for (const std::vector<std::int64_t>& part : extents) {
+    Int elements = 1;
+    for (const Int extent : part) elements *= extent;
+    const Repetition r =
+        elements == 1 ? Repetition{Repetition::Kind::kOne, 1, 1, 1} : RepetitionOf(part, repeats);
+    const bool rows = r.kind == Repetition::Kind::kRows;
+    if ((!rows && r.kind != Repetition::Kind::kOne) || r.slices != 1) return {};
+    const auto count = static_cast<std::size_t>(rows ? r.length : 1);
+    if (regions.size() + count > kMost) return {};
+    regions.insert(regions.end(), count, r.times);
+  }
+  return regions;
+}
+
+std::pair<std::uint64_t, bool> ScalarBroadcastCycles(const TargetModel& target, ScalarOp op, DType type,
+                                                     LoopCost loop, std::vector<std::int64_t> regions) {
+  // The order of the regions hardly matters, and is not that of the caller's.
+  std::sort(regions.begin(), regions.end());
+  Int elements = 0;
+  for (const Int region : regions) elements += region;
+  // PopLibs: splitRegionsBetweenWorkers.
+  const Int grain = std::max<Int>(target.VectorWidth(type), target.atomic_store_bytes);
+  const Int grains = CeilDivide(elements, grain), workers = target.worker_contexts;
+  const Int most = std::max(CeilDivide(grains, workers), CeilDivide(grains, std::max<Int>(1, grains / 2)));
+  const Int vertices = CeilDivide(grains, most);
+  // A scalar of its own for each region: these loops are in C++.
+  const bool natural =
+      InFloatUnit(type) && (op == ScalarOp::kAdd || op == ScalarOp::kSubtract || op == ScalarOp::kMultiply);
+  if (natural) loop.cycles += 3;
+  Int longest = 0, cycles = 0, pieces = 0, used = 0;
+  std::size_t at = 0;
+  for (Int v = 0; v < vertices; ++v) {
+    Int left = std::min(elements, (v + 1) * grains / vertices * grain) - v * grains / vertices * grain;
+    Int own = 0, worker = 20;
+    while (left > 0) {
+      const Int piece = std::min(left, regions[at] - used);
+      worker += loop.Of(piece) + 28;
+      ++own;
+      left -= piece;
+      used += piece;
+      if (used == regions[at]) {
+        used = 0;
+        ++at;
+      }
+    }
+    pieces += own;
+    if (own > longest) {
+      longest = own;
+      cycles = worker;
+    }
+  }
+  const bool efficient = pieces <= workers || elements / pieces >= 2 * grain;
+  return {static_cast<std::uint64_t>(cycles * workers), efficient};
+}
+
 }  // namespace ipu_model

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/target_model.h"
 #include "kernels/elementwise/expression.h"
+#include "operations/elementwise/operation_cost.h"
 
 namespace ipu_model {
 
@@ -31,6 +33,16 @@ Repetition RepetitionOf(const std::vector<std::int64_t>& extents, const std::vec
 // for this operation.
 std::optional<std::uint64_t> VectorBroadcastCycles(const TargetModel& target, ScalarOp op, DType type,
                                                    bool in_place, const Repetition& repetition);
+
+// The rows of the parts of a tile, each a region of elements for which the operand is one value. None if it
+// is not so, or if they are more than PopLibs splits a tile's regions into
+// (splitIntoScalarBroadcastPatterns).
+std::vector<std::int64_t> ScalarRegions(const std::vector<std::vector<std::int64_t>>& extents,
+                                        const std::vector<bool>& repeats);
+// BroadcastScalar2D: one vertex for each worker, which share the regions of a tile; and whether PopLibs takes
+// it at all (createVertexBinaryOpBroadcastScalar). `loop`: of BroadcastScalar1D.
+std::pair<std::uint64_t, bool> ScalarBroadcastCycles(const TargetModel& target, ScalarOp op, DType type,
+                                                     LoopCost loop, std::vector<std::int64_t> regions);
 
 }  // namespace ipu_model
 

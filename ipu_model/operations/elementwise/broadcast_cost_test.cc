@@ -136,6 +136,39 @@ TEST(OuterVectorsEqualPopLibs) {
 }
 
 // Where PopLibs has no such vertex, the operand is copied and the vertex is that of two whole operands.
+// A value for each row, where a tile has parts of rows: createVertexBinaryOpBroadcastScalar
+// (lib/popops/ElementWise.cpp) takes the cheaper of a BroadcastScalar1D for each row and a BroadcastScalar2D
+// for each worker.
+TEST(ValuesOfPartsOfRowsEqualPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  const std::vector<bool> repeats = {false, false, true};
+  const std::vector<std::vector<std::int64_t>> two = {{1, 1, 300}, {1, 1, 228}};
+  const auto rows = [](unsigned loop) {
+    double cycles = 0;
+    for (const unsigned n : {300u, 228u})
+      cycles += kWorkers * (20.0 + Ceil(Ceil(n, kWorkers), 2) * loop) + 11;
+    return cycles;
+  };
+  CHECK_EQ(
+      static_cast<double>(CostOf(ScalarOp::kDivide, DType::kF32, false, repeats).CyclesOfParts(target, two)),
+      rows(6));
+  CHECK_EQ(
+      static_cast<double>(CostOf(ScalarOp::kAdd, DType::kF32, false, repeats).CyclesOfParts(target, two)),
+      rows(1 + 1));
+  // 40 rows of 10: of the workers, which have 16 or 17 groups of 4 elements, the second has the end of a row,
+  // six and the begin of another, each with 28 cycles beside 5 for two elements.
+  const std::vector<std::vector<std::int64_t>> many(40, {1, 1, 10});
+  const double worker = 20 + 8 * 28 + 5 * (3 + 6 * 5 + 1);
+  CHECK_EQ(
+      static_cast<double>(CostOf(ScalarOp::kAdd, DType::kF32, false, repeats).CyclesOfParts(target, many)),
+      kWorkers * worker);
+  // Rows of two elements are too short for either: one BinaryOp1D.
+  const std::vector<std::vector<std::int64_t>> short_rows(40, {1, 1, 2});
+  CHECK_EQ(static_cast<double>(
+               CostOf(ScalarOp::kAdd, DType::kF32, false, repeats).CyclesOfParts(target, short_rows)),
+           kWorkers * (29.0 + 3 * Ceil(Ceil(80, kWorkers), 2)) + 11);
+}
+
 TEST(OtherBroadcastsAreBinaryOperations) {
   const TargetModel& target = FindTargetModel("ipu2");
   const auto general = [&](ScalarOp op, DType type, const std::vector<bool>& repeats) {

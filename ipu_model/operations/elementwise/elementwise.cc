@@ -257,14 +257,22 @@ class MapOperation : public Operation, public LimitsBuffers, public Expandable {
       replaced += in_place ? 1 : 0;
     }
     const ElementwiseCost cost(part, scalars, replaced > 0, repeats);
-    group.cycles = [cost, order](const TargetModel& target, const Box& box) {
-      if (!cost.repeats()) return cost.Cycles(target, box.num_elements());
+    const auto extents_of = [order](const Box& box) {
       std::vector<std::int64_t> extents;
       for (const std::int64_t dim : order) {
         const auto d = static_cast<std::size_t>(dim);
         extents.push_back(box.end[d] - box.begin[d]);
       }
-      return cost.Cycles(target, extents);
+      return extents;
+    };
+    group.cycles = [cost, extents_of](const TargetModel& target, const Box& box) {
+      return cost.repeats() ? cost.Cycles(target, extents_of(box)) : cost.Cycles(target, box.num_elements());
+    };
+    group.cycles_of_boxes = [cost, extents_of](const TargetModel& target,
+                                               const std::vector<const Box*>& boxes) {
+      std::vector<std::vector<std::int64_t>> parts;
+      for (const Box* box : boxes) parts.push_back(extents_of(*box));
+      return cost.CyclesOfParts(target, parts);
     };
     group.code_bytes = cost.CodeBytes(context.target());
     // As PopLibs' vertices have it: a pointer to each operand, and the number of elements.

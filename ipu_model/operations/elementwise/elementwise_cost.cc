@@ -56,55 +56,74 @@ ElementwiseCost::Worker ElementwiseCost::Single(const TargetModel& target, bool 
 
 // A codelet that PopLibs generates for an expression (lib/popops/ExpressionGenerator.cpp): the workers take
 // turns at vectors as wide as the widest type allows; each loads the inputs, keeps intermediate values in
-// registers and stores the results, while the floating-point unit computes. An operation that has no vector
-// form makes the loop one over elements. Two cycles count down and branch, and scalars are loaded before the
-// loop.
+// registers and stores the results. An operation that has no vector form makes the loop one over elements.
+// Scalars are loaded before the loop.
 ElementwiseCost::Worker ElementwiseCost::Generated(const TargetModel& target) const {
   std::size_t widest = 1;
   bool vectors = true;
-  const auto type_of = [&](std::size_t reg) { return expression_.TypeOf(static_cast<std::uint16_t>(reg)); };
   for (std::size_t reg = 0; reg < uniform_.size(); ++reg) {
-    const DType type = type_of(reg);
+    const DType type = expression_.TypeOf(static_cast<std::uint16_t>(reg));
     if (type != DType::kPred) widest = std::max(widest, static_cast<std::size_t>(SizeOf(type)));
     if (!uniform_[reg])
       vectors = vectors && (type == DType::kPred || type == DType::kF32 || type == DType::kF16);
   }
   for (const Instruction& i : expression_.code) vectors = vectors && !HasTrait(i.op, hlo::kScalarCodelet);
   const int width = vectors ? static_cast<int>(std::max<std::size_t>(1, target.data_path_bytes / widest)) : 1;
-  const auto words = [&](DType type) {
+  double before = 0;
+  int pointers = static_cast<int>(expression_.outputs.size());
+  for (std::size_t i = 0; i < expression_.inputs.size(); ++i) pointers += scalars_[i] ? 0 : 1;
+  for (std::size_t k = 0; k < expression_.code.size(); ++k)
+    if (uniform_[scalars_.size() + k]) before += UnitCycles(target, expression_.code[k], 1);
+  // An instruction counts down and branches; elements, which are no pointers that move on, have an index.
+  const int control = vectors ? 1 : 2;
+  // The worker's entry is that of BinaryOp1D, which has three pointers.
+  const int entry = 29 + 2 * std::max(0, pointers - 3) + static_cast<int>(before);
+  return {entry, static_cast<int>(target.supervisor_overhead), {TripCycles(target, width) + control, width}};
+}
+
+// One trip of that loop. A worker issues a load, a store or an operation on integers together with one of the
+// floating-point unit, each after what it reads; nothing of the next trip begins before the end, as compilers
+// for the IPU do not overlap trips. With one operation these are the cycles that PopLibs adds to those of the
+// operation in its own compiled loops (binaryOpInnerLoopCycles, unaryOpInnerLoopCycles), but for the control.
+int ElementwiseCost::TripCycles(const TargetModel& target, int width) const {
+  double functions = 0;
+  double issued = 0, unit = 0;  // when the next load, store or integer and the next other can be issued
+  std::vector<double> ready(uniform_.size(), -1);  // when each register is written; -1: not yet
+  const auto words = [&](std::size_t reg) {
+    const DType type = expression_.TypeOf(static_cast<std::uint16_t>(reg));
     return static_cast<double>(
         CeilDivide(width * static_cast<int>(SizeOf(type)), static_cast<int>(target.data_path_bytes)));
   };
-  double moves = 2, unit = 0;
-  int pointers = 0;
-  for (std::size_t i = 0; i < expression_.inputs.size(); ++i) {
-    if (scalars_[i]) continue;
-    moves += words(type_of(i));
-    ++pointers;
-  }
-  for (const std::uint16_t output : expression_.outputs) {
-    moves += words(type_of(output));
-    ++pointers;
-  }
+  const auto when = [&](std::size_t reg) {
+    if (uniform_[reg]) return 0.0;
+    if (ready[reg] < 0) ready[reg] = issued += words(reg);
+    return ready[reg];
+  };
   const std::vector<int> fused = FusedProducts();
-  double before = 0;
   for (std::size_t k = 0; k < expression_.code.size(); ++k) {
     const Instruction& i = expression_.code[k];
-    if (std::find(fused.begin(), fused.end(), static_cast<int>(k)) != fused.end()) continue;
-    if (uniform_[scalars_.size() + k]) {
-      before += UnitCycles(target, i, 1);
-    } else if (const auto division = hlo::constantDivisionOf(expression_, i)) {
-      moves += DivisionCycles(i, *division, width);
-    } else if (InFloatUnit(i.operand_type)) {
-      unit += UnitCycles(target, i, width);
-    } else {
-      moves += UnitCycles(target, i, width);
+    const std::size_t result = scalars_.size() + k;
+    if (uniform_[result]) continue;
+    double start = 0;
+    for (std::size_t n = 0; n < OperandsOf(i.op); ++n) start = std::max(start, when(i.operand[n]));
+    if (std::find(fused.begin(), fused.end(), static_cast<int>(k)) != fused.end()) {
+      ready[result] = start;
+      continue;
     }
+    const auto division = hlo::constantDivisionOf(expression_, i);
+    double& pipeline = !division && InFloatUnit(i.operand_type) ? unit : issued;
+    pipeline = std::max(start, pipeline) +
+               (division ? DivisionCycles(i, *division, width) : ArithmeticCycles(target, i, width));
+    ready[result] = pipeline;
+    // Functions alone take their whole loop.
+    if (&pipeline == &unit) functions += UnitCycles(target, i, width);
   }
-  // The worker's entry is that of BinaryOp1D, which has three pointers.
-  const int entry = 29 + 2 * std::max(0, pointers - 3) + static_cast<int>(before);
-  return {
-      entry, static_cast<int>(target.supervisor_overhead), {static_cast<int>(std::max(moves, unit)), width}};
+  std::vector<std::uint16_t> outputs = expression_.outputs;
+  for (const std::uint16_t output : outputs) when(output);
+  std::sort(outputs.begin(), outputs.end(),
+            [&](std::uint16_t a, std::uint16_t b) { return when(a) < when(b); });
+  for (const std::uint16_t output : outputs) issued = std::max(issued, when(output)) + words(output);
+  return static_cast<int>(std::max({issued, unit, functions}));
 }
 
 // Returns the products of multiply-adds, which are one instruction with their sum.
@@ -150,22 +169,51 @@ std::uint64_t ElementwiseCost::Cycles(const TargetModel& target,
                                       const std::vector<std::int64_t>& extents) const {
   std::int64_t elements = 1;
   for (const std::int64_t extent : extents) elements *= extent;
-  if (!repeats()) return Cycles(target, elements);
-  const Instruction& only = expression_.code[0];
-  const std::uint16_t first = only.operand[0], second = only.operand[1];
-  if (OperandsOf(only.op) != 2 || std::max(first, second) >= repeats_.size() || scalars_[first] ||
-      scalars_[second])
-    return Cycles(target, elements);
-  // The first operand may repeat if the second can take its place.
-  const bool reverse = HasTrait(only.op, hlo::kCommutative) && !in_place_;
-  for (const std::uint16_t operand : {second, first}) {
-    if (operand == first && !reverse) continue;
+  for (const std::uint16_t operand : Repeated()) {
+    const Instruction& only = expression_.code[0];
     const Repetition repetition = RepetitionOf(extents, repeats_[operand]);
     if (repetition.kind == Repetition::Kind::kOne) return Cycles(target, Single(target, true), elements);
     const auto cycles = VectorBroadcastCycles(target, only.op, only.operand_type, in_place_, repetition);
     if (cycles.has_value()) return *cycles;
   }
   return Cycles(target, elements);
+}
+
+std::uint64_t ElementwiseCost::CyclesOfParts(const TargetModel& target,
+                                             const std::vector<std::vector<std::int64_t>>& extents) const {
+  if (extents.size() == 1) return Cycles(target, extents[0]);
+  std::int64_t elements = 0;
+  for (const std::vector<std::int64_t>& part : extents) {
+    std::int64_t n = 1;
+    for (const std::int64_t extent : part) n *= extent;
+    elements += n;
+  }
+  for (const std::uint16_t operand : Repeated()) {
+    const Instruction& only = expression_.code[0];
+    const std::vector<std::int64_t> regions = ScalarRegions(extents, repeats_[operand]);
+    if (regions.empty()) continue;
+    // One vertex of all workers for each region, or one for each worker (PopLibs:
+    // createVertexBinaryOpBroadcastScalar).
+    std::uint64_t cycles = 0;
+    for (const std::int64_t region : regions) cycles += Cycles(target, Single(target, true), region);
+    const auto by_worker =
+        ScalarBroadcastCycles(target, only.op, only.operand_type, LoopAlone(only, true, in_place_), regions);
+    if (cycles < by_worker.first) return cycles;
+    if (by_worker.second) return by_worker.first;
+  }
+  return Cycles(target, elements);
+}
+
+std::vector<std::uint16_t> ElementwiseCost::Repeated() const {
+  if (!repeats()) return {};
+  const Instruction& only = expression_.code[0];
+  const std::uint16_t first = only.operand[0], second = only.operand[1];
+  if (OperandsOf(only.op) != 2 || std::max(first, second) >= repeats_.size() || scalars_[first] ||
+      scalars_[second])
+    return {};
+  // The first operand may repeat if the second can take its place.
+  if (HasTrait(only.op, hlo::kCommutative) && !in_place_) return {second, first};
+  return {second};
 }
 
 std::uint64_t ElementwiseCost::Cycles(const TargetModel& target, const Worker& worker,
@@ -209,6 +257,13 @@ MapCost::MapCost(const Expression& expression, const std::vector<unsigned>& outp
 std::uint64_t MapCost::cycles(const poplar::Target& target, const std::vector<std::size_t>& extents) const {
   return data_->cost.Cycles(ipu_model::ModelOf(target),
                             std::vector<std::int64_t>(extents.begin(), extents.end()));
+}
+
+std::uint64_t MapCost::cyclesOfParts(const poplar::Target& target,
+                                     const std::vector<std::vector<std::size_t>>& extents) const {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (const std::vector<std::size_t>& part : extents) parts.emplace_back(part.begin(), part.end());
+  return data_->cost.CyclesOfParts(ipu_model::ModelOf(target), parts);
 }
 
 }  // namespace hlo

@@ -25,6 +25,9 @@ class ElementwiseCost {
   std::uint64_t Cycles(const TargetModel& target, std::int64_t elements) const;
   // The same on elements with these extents, in the order of the dimensions of `repeats`.
   std::uint64_t Cycles(const TargetModel& target, const std::vector<std::int64_t>& extents) const;
+  // The same on several boxes of a tile, which are one vertex, or a vertex for each worker.
+  std::uint64_t CyclesOfParts(const TargetModel& target,
+                              const std::vector<std::vector<std::int64_t>>& extents) const;
   // Whether the extents matter beside the number of elements.
   bool repeats() const { return !repeats_.empty() && expression_.code.size() == 1; }
   // Bytes of the generated codelet: its loop body, plus entry and exit.
@@ -46,8 +49,12 @@ class ElementwiseCost {
   };
   Worker Single(const TargetModel& target, bool scalar) const;
   Worker Generated(const TargetModel& target) const;
+  // A trip of the loop of a generated codelet over `width` elements, without its control.
+  int TripCycles(const TargetModel& target, int width) const;
   std::uint64_t Cycles(const TargetModel& target, const Worker& worker, std::int64_t elements) const;
   std::vector<int> FusedProducts() const;
+  // The operands of the only operation that may repeat, the first one to try first.
+  std::vector<std::uint16_t> Repeated() const;
 
   Expression expression_;
   std::vector<bool> scalars_;  // inputs and constants: whether one value is used for all elements

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hlo/ScalarOps.hpp"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
@@ -250,6 +251,17 @@ double UnitCycles(const TargetModel& target, const Instruction& i, int width) {
   const OperationCost& row = RowOf(i.op);
   const LoopCost unit = IsHalf(type) ? row.f16_unit : row.f32_unit;
   return static_cast<double>(CeilDivide(width, unit.elements) * unit.cycles * SoftwareMultiple(type));
+}
+
+double ArithmeticCycles(const TargetModel& target, const Instruction& i, int width) {
+  const double cycles = UnitCycles(target, i, width);
+  if (i.op == ScalarOp::kConvert || !InFloatUnit(i.operand_type)) return cycles;
+  const OperationCost& row = RowOf(i.op);
+  const LoopCost &unit = IsHalf(i.operand_type) ? row.f16_unit : row.f32_unit,
+                 &alone = IsHalf(i.operand_type) ? row.f16 : row.f32;
+  if (unit.cycles != alone.cycles || unit.elements != alone.elements) return cycles;
+  const int moves = static_cast<int>(OperandsOf(i.op)) + 1;
+  return cycles - CeilDivide(width, unit.elements) * std::min(moves, unit.cycles - 1);
 }
 
 double DivisionCycles(const Instruction& i, const hlo::ConstantDivision& division, int width) {

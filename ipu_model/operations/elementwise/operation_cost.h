@@ -32,7 +32,11 @@ LoopCost LoopAlone(const Instruction& instruction, bool scalar, bool in_place);
 // a fused expression.
 double UnitCycles(const TargetModel& target, const Instruction& instruction, int width);
 
-// The same for a quotient or remainder by a constant: the instructions of hlo/codelets/scalarDivision.hpp.
+// The same without the loads and stores that the loops of some functions contain.
+double ArithmeticCycles(const TargetModel& target, const Instruction& instruction, int width);
+
+// As UnitCycles for a quotient or remainder by a constant: the instructions of
+// hlo/codelets/scalarDivision.hpp.
 double DivisionCycles(const Instruction& instruction, const hlo::ConstantDivision& division, int width);
 
 // All six workers of Cast1D (getCast1DCycleEstimate).

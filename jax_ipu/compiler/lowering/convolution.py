@@ -12,6 +12,11 @@ from jax_ipu.compiler.shapes import ConvShape
 from jax_ipu.compiler.types import COMPLEX, num_elements, pack_scalar
 
 
+def _options(context: Context, shape: ConvShape) -> dict[str, str]:
+    """The options of poplin::convolution."""
+    return context.planning | ({"pass": "TRAINING_WU"} if shape.updates_weights else {})
+
+
 def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """One call of poplin::convolution, which takes the operands in the memory order and mapping that they have."""
     name = context.name(op)
@@ -32,7 +37,7 @@ def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         shape.output_layout,
         context.sequence,
         name,
-        context.planning,
+        _options(context, shape),
         None if partner is None else partner.dim_shuffle(shape.output_permutation),
         context.plans,
     )
@@ -51,7 +56,7 @@ def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _
     # In memory the dimensions stand as in the StableHLO operand.
     layout = [permutation.index(d) for d in range(len(permutation))]
     create = _ipu.create_conv_input if demand.operand == 0 else _ipu.create_conv_weights
-    planning = (context.planning, context.plans)
+    planning = (_options(context, shape), context.plans)
     tensor = create(context.graph, lhs, rhs, *shape.window, op.result.dtype, layout, dtype, name, *planning)
     return tensor.dim_shuffle(layout)
 
