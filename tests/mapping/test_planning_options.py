@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jax_ipu
 from jax_ipu.compiler import CompileError, compile_options
 
 
@@ -100,3 +101,27 @@ def test_options_are_read_and_checked():
     ):
         with pytest.raises(CompileError, match=message):
             compile_options(overrides(name, value))
+
+
+def test_the_gradient_of_weights_is_planned_as_poplibs_pass_of_that_name():
+    # PopLibs' planner rearranges its operands and its result (addTransformCycleEstimate, isConvWeightUpdate).
+    x, w = jax.ShapeDtypeStruct((4, 14, 14, 256), jnp.float16), jax.ShapeDtypeStruct((3, 3, 256, 256), jnp.float16)
+    same = jax.lax.conv_dimension_numbers(x.shape, w.shape, ("NHWC", "HWIO", "NHWC"))
+
+    def layer(x, w):
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=same)
+
+    def update(x, w, y):
+        return jax.vjp(lambda w: layer(x, w), w)[1](y)[0]
+
+    def elsewhere(x, w, y):
+        # The same products, but the batch is the innermost dimension of both operands, as of any other convolution.
+        x, y = x.transpose(3, 1, 2, 0), y.transpose(3, 1, 2, 0)
+        numbers = ("NHWC", "OHWI", "HWNC")
+        return jax.lax.conv_general_dilated(x, y, (1, 1), [(1, 1), (1, 1)], dimension_numbers=numbers)
+
+    cycles = [
+        sum(o.compute_cycles for o in jax_ipu.estimate(f, x, w, x, target="ipu2").operations if "conv" in o.operation)
+        for f in (update, elsewhere)
+    ]
+    assert cycles[0] > cycles[1]
