@@ -90,8 +90,14 @@ class CycleWalk {
       case ProgramKind::kStreamIn:
       case ProgramKind::kStreamOut: {
         const std::uint64_t bytes = BytesOf(node.tensor) * executions;
-        (node.kind == ProgramKind::kStreamIn ? report_.stream_in_bytes : report_.stream_out_bytes) += bytes;
-        report_.host_link_cycles += LinkCycles(program_, node.stream, executions, bytes);
+        const bool in = node.kind == ProgramKind::kStreamIn;
+        (in ? report_.stream_in_bytes : report_.stream_out_bytes) += bytes;
+        const std::uint64_t link = LinkCycles(program_, node.stream, executions, bytes);
+        report_.host_link_cycles += link;
+        if (program_.streams.at(node.stream).remote) {
+          (in ? report_.streaming_in_bytes : report_.streaming_out_bytes) += bytes;
+          report_.streaming_cycles += link;
+        }
         if (io_tiles_.Hold(node.tensor)) {
           under_way_ += LinkCycles(program_, node.stream, 1, BytesOf(node.tensor));
           ++io_uses_;

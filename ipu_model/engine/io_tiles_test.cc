@@ -114,6 +114,10 @@ TEST(TransfersGoOnBesideTheTilesThatCompute) {
   const ipu_model::Report much = of(40);
   CHECK_EQ(much.overlapped_link_cycles, (kRows - 1) * (600u + 600u + 159u));
   CHECK_EQ(much.host_link_cycles, little.host_link_cycles);
+  // All but the result.
+  CHECK_EQ(much.streaming_in_bytes, kRows * kRow * 4);
+  CHECK_EQ(much.streaming_out_bytes, kRows * 4);
+  CHECK_EQ(much.streaming_cycles, kRows * (600u + 600u + 159u));
   CHECK(much.overlapped_link_cycles < much.host_link_cycles);
 }
 

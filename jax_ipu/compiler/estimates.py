@@ -66,6 +66,9 @@ class Estimate:
         kept_bytes: the part of `host_bytes_in` that is not sent if a call gets the same arrays as the one before.
         state_bytes: bytes of the donated arguments that results replace: sent once, and kept on the tiles.
         host_seconds: how long the host link takes for `host_bytes_in` and `host_bytes_out`.
+        streaming_bytes_in, streaming_bytes_out, streaming_seconds: the part of the three above that is of values in
+            host memory (`pinned_host`) which the program reads and writes row by row, or puts there itself: these cross
+            the link to the streaming memory.
         overlapped_seconds: the part of `host_seconds` in which the IPU computes: what is read ahead (`ipu_io_tiles`).
         link_bytes: bytes received from other IPUs.
         flops: arithmetic operations, as XLA's cost analysis counts them: of any type, without transcendental functions.
@@ -117,6 +120,9 @@ class Estimate:
     kept_bytes: int | None = None
     state_bytes: int | None = None
     host_seconds: float | None = None
+    streaming_bytes_in: int | None = None
+    streaming_bytes_out: int | None = None
+    streaming_seconds: float | None = None
     overlapped_seconds: float | None = None
     link_bytes: int | None = None
     flops: float | None = None
@@ -209,9 +215,14 @@ class Estimate:
         if self.host_seconds is not None and self.host_bytes_in is not None and self.host_bytes_out is not None:
             kept = f", of which {bytes_text(self.kept_bytes)} only for new arrays" if self.kept_bytes else ""
             moved = f"{bytes_text(self.host_bytes_in)} in{kept}, {bytes_text(self.host_bytes_out)} out"
-            beside = self.overlapped_seconds
-            moved += f"; {seconds_text(beside)} beside the program" if beside else ""
             rows.append(("host link", f"{seconds_text(self.host_seconds)} ({moved})"))
+            if streaming := self.streaming_seconds:
+                moved = (
+                    f"{bytes_text(self.streaming_bytes_in or 0)} in, {bytes_text(self.streaming_bytes_out or 0)} out"
+                )
+                rows.append(("streaming memory", f"{seconds_text(streaming)} of that ({moved})"))
+            if beside := self.overlapped_seconds:
+                rows.append(("overlap", f"{seconds_text(beside)} of that beside the program"))
         if self.flops is not None and self.utilisation is not None:
             rows.append(("FLOPs", f"{self.flops:,.0f}, {100 * self.utilisation:.2g} % of the peak for f16"))
         if self.fullest_tile_bytes is not None:
@@ -385,6 +396,9 @@ def _of_report(
         kept_bytes=sum(kept) if built is not None else None,
         state_bytes=state if built is not None else None,
         host_seconds=host_cycles / clock if planned else None,
+        streaming_bytes_in=report.streaming_in_bytes if planned else None,
+        streaming_bytes_out=report.streaming_out_bytes if planned else None,
+        streaming_seconds=report.streaming_cycles / clock if planned else None,
         overlapped_seconds=report.overlapped_link_cycles / clock if planned else None,
         link_bytes=report.link_bytes if planned else None,
         flops=report.flops if planned else None,

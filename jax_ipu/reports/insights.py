@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jax_ipu.compiler.tables import bytes_text, percent_text
+from jax_ipu.compiler.tables import bytes_text, percent_text, seconds_text
 
 Insight = dict[str, Any]
 
@@ -319,9 +320,10 @@ def _limits(data: dict[str, Any]) -> Iterator[Insight]:
     name = max(parts, key=lambda part: parts[part])
     shares = {part: percent_text(cycles, e["cycles"]) or "0 %" for part, cycles in parts.items()}
     texts = ", ".join(f"{part} {share}" for part, share in shares.items() if part != "IPU-Links" or links)
-    host = False
-    if e["host_seconds"] is not None and e["seconds"] is not None:
-        host = e["host_seconds"] - (e["overlapped_seconds"] or 0.0) > e["seconds"]
+    streaming = e["streaming_seconds"] or 0.0
+    hidden = min(streaming, e["overlapped_seconds"] or 0.0)
+    host = (e["host_seconds"] or 0.0) - streaming > (e["seconds"] or math.inf)
+    waits = streaming - hidden > (e["seconds"] or math.inf)
     detail = f"Of the cycles: {texts}."
     action = {
         "compute": "Look at the operations with the most cycles, and at how evenly the tiles share them.",
@@ -332,6 +334,9 @@ def _limits(data: dict[str, Any]) -> Iterator[Insight]:
     }[name]
     if host:
         detail += " The host link takes longer than the program: more so if arguments are new in each call."
+    if waits:
+        detail += " The link to the streaming memory takes longer than the program"
+        detail += f", of which {seconds_text(hidden)} are beside it." if hidden else "."
     verb = "take" if name == "IPU-Links" else "takes"
     part = "most" if 2 * parts[name] > e["cycles"] else "the largest part"
     title = f"{name if name == 'IPU-Links' else name.capitalize()} {verb} {part} of the cycles"

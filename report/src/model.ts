@@ -286,16 +286,25 @@ export class Program {
     return lasting || last_step === null || last_use_step === null ? 0 : Math.max(0, last_step - last_use_step);
   }
 
-  /** What limits the speed: the largest of the phases and the host link. */
+  /** Seconds of a call in which the chip waits for the host link, and for the streaming memory. */
+  readonly waits = lazy(() => {
+    const of = (key: string) => this.estimate(key) ?? 0;
+    const streaming = of("streaming_seconds");
+    const hidden = Math.min(streaming, of("overlapped_seconds"));
+    return { host: of("host_seconds") - streaming - (of("overlapped_seconds") - hidden), streaming: streaming - hidden };
+  });
+
+  /** What limits the speed: the largest of the phases, the host link and the streaming memory. */
   readonly limit = lazy((): { what: string; share: number; sentence: string } | null => {
     const whole = this.estimate("cycles");
     const device = this.estimate("seconds");
     if (!whole) return null;
-    const transfers = this.estimate("host_seconds");
-    const host = transfers === null ? null : transfers - (this.estimate("overlapped_seconds") ?? 0);
-    if (host !== null && device !== null && host > device) {
-      const share = host / (host + device);
-      return { what: "Host link", share, sentence: "Moving arguments and results over the host link takes longer than the program on the chip, if the arguments are new in each call." };
+    const { host, streaming } = this.waits();
+    if (device !== null && Math.max(host, streaming) > device) {
+      const share = Math.max(host, streaming) / (host + streaming + device);
+      return host > streaming
+        ? { what: "Host link", share, sentence: "Moving arguments and results over the host link takes longer than the program on the chip, if the arguments are new in each call." }
+        : { what: "Streaming memory", share, sentence: "Reading and writing host memory takes longer than the program on the chip. An estimate with the compiler option ipu_io_tiles says what reading ahead saves." };
     }
     const parts = this.totalPhases();
     const [key, what] = phases.reduce((a, b) => (parts[b[0]] > parts[a[0]] ? b : a));

@@ -108,7 +108,13 @@ async function figures(tab, report) {
   const { estimate } = report;
   for (const key of ["cycles", "seconds", "utilisation", "fullest_tile_bytes", "total_bytes"]) near(await tab.figure(key), estimate[key], key);
   const planned = !!report.steps?.compute;
-  near(await tab.figure("call_seconds"), estimate.seconds === null || estimate.host_seconds === null ? null : estimate.seconds + estimate.host_seconds, "the time of a call");
+  near(await tab.figure("call_seconds"), estimate.seconds === null || estimate.host_seconds === null ? null : estimate.seconds + estimate.host_seconds - (estimate.overlapped_seconds ?? 0), "the time of a call");
+  const streaming = (estimate.streaming_bytes_in ?? 0) + (estimate.streaming_bytes_out ?? 0);
+  assert.equal(await tab.count('#panel [data-figure="streaming_bytes"]'), streaming > 0 ? 1 : 0, "the streaming memory has a card where it is used");
+  if (streaming) {
+    near(await tab.figure("streaming_bytes"), streaming, "bytes of the streaming memory");
+    near(await tab.figure("host_bytes"), estimate.host_bytes_in + estimate.host_bytes_out - streaming, "bytes of the host link");
+  }
   const unfit = report.insights.find((one) => one.helps);
   for (const list of ["helps", "untried"]) {
     const items = await tab.tab.$$eval(`.verdict [data-list="${list}"] li`, (found) => found.map((item) => item.textContent));

@@ -4,9 +4,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
@@ -28,6 +29,13 @@ def run(*command):
     return done.stdout
 
 
+IN_HOST_MEMORY = SingleDeviceSharding(jax.devices("ipu")[0], memory_kind="pinned_host")
+
+
+def layers(weights, x):
+    return jax.lax.scan(lambda h, w: (jnp.tanh(h @ jax.device_put(w, jax.memory.Space.Device)), None), x, weights)[0]
+
+
 MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
 # Name, function, arguments, target.
 PROGRAMS = (
@@ -35,6 +43,7 @@ PROGRAMS = (
     ("CNN", cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), "bow:64"),
     ("loops", loops, (shape(8, 32), shape(dtype=jnp.int32)), "ipu2:32"),
     ("four IPUs", lambda x: x - x.mean(0), (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), "ipu2:32"),
+    ("host memory", layers, (shape(6, 64, 64, sharding=IN_HOST_MEMORY), shape(32, 64)), "ipu2:32"),
     ("too large for its buffers", jnp.dot, (shape(1290, 1290), shape(1290, 1290)), "ipu2:32"),
     ("too large", lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), "ipu2:32"),
     ("much too large", lambda x: x @ x.T, (shape(90000, 90000),), "ipu2:32"),

@@ -265,6 +265,11 @@ def test_the_row_of_the_next_trip_arrives_beside_the_computation():
     assert beside.overlapped_seconds == pytest.approx(of_layers * 15 / 16, rel=0.01)
     assert beside.call_seconds < waits.call_seconds
     assert "beside the program" in str(beside) and "beside" not in str(waits)
+    assert beside.streaming_seconds == pytest.approx(of_layers)
+    for estimate in (waits, beside):
+        assert estimate.streaming_bytes_in == 16 * 256 * 256 * 4
+        assert "streaming memory" in str(estimate)
+    assert "streaming memory" not in str(jax_ipu.estimate(lambda x: x + 1, arguments[1]))
 
 
 def test_the_row_of_the_trip_before_leaves_beside_the_computation():

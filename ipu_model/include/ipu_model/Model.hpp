@@ -356,6 +356,8 @@ struct Report {
   // The host link, apart from device cycles.
   std::uint64_t stream_in_bytes = 0, stream_out_bytes = 0, host_link_cycles = 0;
   std::uint64_t overlapped_link_cycles = 0;  // of host_link_cycles, those in which other tiles compute
+  // The part of the first three that is of remote buffers, over the link to the streaming memory.
+  std::uint64_t streaming_in_bytes = 0, streaming_out_bytes = 0, streaming_cycles = 0;
 
   // Memory over all programs.
   unsigned num_tiles = 0;
@@ -386,6 +388,9 @@ struct Report {
     visit("stream_out_bytes", self.stream_out_bytes);
     visit("host_link_cycles", self.host_link_cycles);
     visit("overlapped_link_cycles", self.overlapped_link_cycles);
+    visit("streaming_in_bytes", self.streaming_in_bytes);
+    visit("streaming_out_bytes", self.streaming_out_bytes);
+    visit("streaming_cycles", self.streaming_cycles);
     visit("num_tiles", self.num_tiles);
     visit("limit_tile_bytes", self.limit_tile_bytes);
     visit("max_tile_bytes", self.max_tile_bytes);

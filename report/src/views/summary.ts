@@ -70,7 +70,8 @@ function build(context: Context): Built {
   const error = cyclesError(program);
   const limit = program.limit();
   const total = value("cycles");
-  const hostBytes = (value("host_bytes_in") ?? 0) + (value("host_bytes_out") ?? 0);
+  const streaming = (value("streaming_bytes_in") ?? 0) + (value("streaming_bytes_out") ?? 0);
+  const hostBytes = (value("host_bytes_in") ?? 0) + (value("host_bytes_out") ?? 0) - streaming;
   const hostKnown = known(value("host_bytes_in")) || known(value("host_bytes_out"));
   const unknownTrips = value("unknown_trip_counts");
   const batch = data.program.batch ?? null;
@@ -92,9 +93,17 @@ function build(context: Context): Built {
     card(
       "Host link",
       figure(hostKnown ? hostBytes : null, bytes, "host_bytes"),
-      `${seconds(value("host_seconds"))} a call${value("overlapped_seconds") ? `, ${seconds(value("overlapped_seconds"))} of it beside the program` : ""}`,
+      `${seconds(known(value("host_seconds")) ? (value("host_seconds") ?? 0) - (value("streaming_seconds") ?? 0) : null)} a call`,
       { text: "unknown", why: "The model of the host link has not been compared with a measurement." },
     ),
+    streaming
+      ? card(
+        "Streaming memory",
+        figure(streaming, bytes, "streaming_bytes"),
+        `${seconds(value("streaming_seconds"))} a call, ${value("overlapped_seconds") ? `${seconds(value("overlapped_seconds"))} of them` : "nothing"} beside the program`,
+        { text: "unknown", why: "The bandwidth of the streaming memory has no primary source." },
+      )
+      : null,
   );
   const phases = phaseBar(program.totalPhases()) ?? empty(program.nothing);
   const streams = data.host?.streams ?? [];
