@@ -46,6 +46,7 @@ class PlanRunner : public DeviceContext {
 
   const TargetModel& target() const override { return target_; }
   unsigned num_tiles() const override { return graph_.getTarget().getNumTiles(); }
+  unsigned all_tiles() const override { return num_tiles(); }
   const Mapping& mapping(VariableId id) const override { return graph_.impl().variables[id].mapping; }
 
   HostTensor TensorOf(const View& view) {

@@ -446,6 +446,7 @@ TEST(WeightsStayWhereTheyAre) {
       explicit Context(const Graph& graph) : graph_(graph) {}
       const TargetModel& target() const override { return graph_.getTarget().model(); }
       unsigned num_tiles() const override { return graph_.getTarget().getNumTiles(); }
+      unsigned all_tiles() const override { return num_tiles(); }
       const Mapping& mapping(VariableId v) const override { return graph_.impl().variables[v].mapping; }
 
      private:

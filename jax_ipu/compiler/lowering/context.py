@@ -254,12 +254,8 @@ class Context:
 
     # Programs -----------------------------------------------------------------------------------------------------
 
-    def lower_block(self, block: Block) -> None:
-        """Adds the ops of `block`, without its terminator, to the current sequence."""
-        self.lower_ops(block.ops)
-
     def lower_ops(self, ops: Sequence[Op]) -> None:
-        """Adds the ops of a part of a block."""
+        """Adds ops of a block to the current sequence; its terminator and constants have no programs."""
         for op in ops:
             if op.name != "constant" and op.name != "return":
                 self.lower_op(op)

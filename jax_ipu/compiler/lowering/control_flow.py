@@ -57,10 +57,10 @@ def lower_while(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     for args in (condition.args, body.args):
         context.tensors.update(zip(args, state, strict=True))
     with context.nested(f"{name} condition") as condition_sequence:
-        context.lower_block(condition)
+        context.lower_ops(condition.ops)
         predicate = context.tensor(condition.results[0])
     with context.nested(f"{name} body") as body_sequence:
-        context.lower_block(body)
+        context.lower_ops(body.ops)
         write_results(context, body, dict(enumerate(state)), name)
     context.sequence.repeat_while_true(condition_sequence, predicate, body_sequence)
     return state
@@ -76,7 +76,7 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     if starts or any(op.name == "ipu.host_write" and "slot" in op.attrs for op in body.ops):
         return _overlapped(context, op, state, starts)
     with context.nested(f"{name} body") as sequence:
-        context.lower_block(body)
+        context.lower_ops(body.ops)
         write_results(context, body, dict(enumerate(state)), name)
     context.sequence.repeat(op.attrs["count"], sequence)
     return state
@@ -121,7 +121,7 @@ def lower_branches(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     for region in op.regions:
         context.tensors.update(zip(region.args, state.values(), strict=True))
         with context.nested(name) as sequence:
-            context.lower_block(region)
+            context.lower_ops(region.ops)
             # Results with storage of their own first: they may read state that the others write over.
             write_results(context, region, made | state, name)
         sequences.append(sequence)
@@ -140,7 +140,7 @@ def lower_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     if function is None:
         context.tensors.update((arg, context.allocate(arg, name)) for arg in body.args)
         with context.nested(name) as sequence:
-            context.lower_block(body)
+            context.lower_ops(body.ops)
         function = context.functions[body] = context.graph.add_function(sequence)
     for operand, arg in zip(op.operands, body.args, strict=True):
         if num_elements(arg.shape):

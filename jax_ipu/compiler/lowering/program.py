@@ -218,7 +218,7 @@ def lower_into(
             context.tensors[value] = own = context.allocate(value, argument.name)
             context.sequence.copy(tensor, own, argument.name)
     context.result_names = signature.result_names
-    context.lower_block(block)
+    context.lower_ops(block.ops)
     # Results are streamed out before resident arguments get new values: they may be views of the old ones.
     for position, value in enumerate(block.results):
         moved = position in signature.aliased_inputs or position in signature.forwarded
