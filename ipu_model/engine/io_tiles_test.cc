@@ -130,7 +130,8 @@ TEST(WithoutTilesForThemTransfersWait) {
   poputil::mapTensorLinearly(graph, y, 1, 2);
   Sequence main{Copy(rows, x)};
   popops::addInPlace(graph, y, y, main);
-  CHECK_EQ(ipu_model::ReportOf(compileGraph(graph, {main})).overlapped_link_cycles, 0u);
+  const ipu_model::Report report = ipu_model::ReportOf(compileGraph(graph, {main}));
+  CHECK_EQ(report.overlapped_link_cycles, 0u);
 }
 
 int main() { return jax_ipu::testing::RunTests(); }
