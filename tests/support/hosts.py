@@ -20,11 +20,13 @@ def why_not() -> str:
     """Why this machine cannot have them; "" where it can."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return "network namespaces need root and the command ip"
-    with suppress(subprocess.CalledProcessError):
-        _ip("netns", "add", "jaxprobe")
-        _ip("netns", "del", "jaxprobe")
-        return ""
-    return "this kernel lets nobody make a network namespace"
+    name = f"j{os.getpid()}probe"
+    try:
+        _ip("netns", "add", name)
+        _ip("netns", "del", name)
+    except subprocess.CalledProcessError as error:
+        return f"no network namespace can be made: {error.stderr.decode().strip()}"
+    return ""
 
 
 class Host:
