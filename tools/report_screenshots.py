@@ -2,9 +2,10 @@
 
 python tools/report_screenshots.py            # docs/images/report_*.png, of the program report/test/train.py
 python tools/report_screenshots.py --rows out # what reports can say, a picture for each thing: out/*_after.png
-python tools/report_screenshots.py --rows out --before CHECKOUT # out/*_before.png, too, by the version built there
+python tools/report_screenshots.py --rows out --before FOLDER # out/*_before.png, too, by the version installed there
 
-Needs Chromium, and "npm ci" in report/.
+Needs Chromium, and "npm ci" in report/. `pip install --no-deps --target FOLDER .` in a checkout of another version
+installs that into a folder.
 """
 
 from __future__ import annotations
@@ -86,13 +87,16 @@ def for_documents() -> None:
 def rows(target: Path, before: Path | None) -> None:
     """Writes a picture for each of `ROWS`: by this version, and by the one that is built in `before`."""
     target.mkdir(parents=True, exist_ok=True)
-    versions = [("after", ROOT)] + ([("before", before)] if before is not None else [])
+    # The installed package, and the other one in front of it.
+    versions: list[tuple[str, dict[str, str]]] = [("after", {})]
+    if before is not None:
+        versions.append(("before", {"PYTHONPATH": str(before.resolve())}))
     with tempfile.TemporaryDirectory() as folder:
         pictures = []
-        for version, checkout in versions:
+        for version, where in versions:
             pages = Path(folder) / version
             pages.mkdir()
-            environment = {**os.environ, "PYTHONPATH": str(checkout.resolve()), "JAX_PLATFORMS": "ipu,cpu"}
+            environment = {**os.environ, **where, "JAX_PLATFORMS": "ipu,cpu"}
             # An earlier version knows nothing of a run, and has no index.
             for script in ("rows.py", "run.py"):
                 command = [sys.executable, str(TEST / script), str(pages)]
@@ -117,7 +121,9 @@ def main() -> None:
     """Writes the pictures that the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=Path, metavar="FOLDER", help="a picture for each thing that reports can say")
-    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="with --rows: a built checkout to compare with")
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="with --rows: an installed version to compare with"
+    )
     options = parser.parse_args()
     if options.rows is None:
         for_documents()

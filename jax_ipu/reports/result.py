@@ -12,6 +12,7 @@ from typing import Any
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.tables import html_table, seconds_text, text_table
 from jax_ipu.files import explained
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.reports import html
 from jax_ipu.reports.data import FORMAT, VERSION, plain
 from jax_ipu.reports.insights import link_cycles
@@ -39,6 +40,7 @@ class _Saved:
         """What `save` writes to a file whose name ends in ".html" or ".json"."""
         return self._text() if suffix == ".json" else self._page()
 
+    @boundary
     def save(self, path: str | Path) -> Path:
         """Writes the report: one HTML file, or its data if the name ends in .json.
 
@@ -153,6 +155,7 @@ class Report(_Saved):
         return html.text_of(self._data)
 
     @staticmethod
+    @boundary
     def load(path: str | Path) -> Report:
         """Reads a report that was saved as .json.
 
@@ -168,10 +171,12 @@ class Report(_Saved):
             >>> jax_ipu.Report.load(path).estimate == report.estimate
             True
         """
+        with explained("the report cannot be read", "give the path that Report.save was given"):
+            found = Path(path).read_bytes()
         try:
-            data = json.loads(Path(path).read_text("utf-8"))
+            data = json.loads(found.decode("utf-8"))
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path} is no report: it is not JSON ({error})") from error
+            raise ValueError(f"{path} is no report: it is not JSON ({error})") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{path} is no report of jax_ipu: it has no format {FORMAT!r}")
         if data.get("version") != VERSION:
@@ -180,6 +185,7 @@ class Report(_Saved):
         report.path = Path(path)
         return report
 
+    @boundary
     def with_profile(self, path: str | Path) -> Report:
         """This report with a run of its program: what the host did (measured) beside what the chip did (modelled).
 
@@ -205,6 +211,7 @@ class Report(_Saved):
         report._is_plain = self._is_plain
         return report
 
+    @boundary
     def plot(self, kind: str) -> Plot:
         """A plot of the report, which a notebook shows and `save` writes as .svg.
 
@@ -222,6 +229,7 @@ class Report(_Saved):
         """
         return plot(self._data, kind)
 
+    @boundary
     def compare(self, other: Report, path: str | Path | None = None) -> ReportComparison:
         """This report beside another one: before and after a change, two chips, one that fits and one that does not.
 

@@ -107,7 +107,7 @@ def _file(path: Path) -> Path:
             raise FileNotFoundError(f"{path} has no file *{_SUFFIX} in it")
         return found[-1]
     if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist")
+        raise FileNotFoundError(f"there is no file or folder {path}: give the one that jax.profiler.trace was given")
     return path
 
 

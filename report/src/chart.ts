@@ -7,7 +7,7 @@ import { Sight } from "./timeline";
 
 export interface Line {
   label: string;
-  /** A colour of style.css. */
+  /** A colour of style/base.css. */
   colour: string;
   values: ArrayLike<number | null>;
   /** What the legend shows, where `values` are sums. */

@@ -193,7 +193,7 @@ export function on<K extends keyof HTMLElementEventMap>(target: HTMLElement, typ
   target.addEventListener(type, action, options);
 }
 
-/** A filled rectangle in a colour of style.css. */
+/** A filled rectangle in a colour of style/base.css. */
 export function rectangle(pen: CanvasRenderingContext2D, name: string, x: number, y: number, width: number, height: number): void {
   pen.fillStyle = colour(name);
   pen.fillRect(x, y, width, height);

@@ -17,7 +17,7 @@ export interface Phases {
   sync: number;
 }
 
-/** The phases with their titles, in the order in which a step has them. They are colours of style.css as well. */
+/** The phases with their titles, in the order in which a step has them. They are colours of style/base.css as well. */
 export const phases: readonly (readonly [keyof Phases, string])[] = [["exchange", "Exchange"], ["links", "IPU-Links"], ["compute", "Compute"], ["sync", "Sync"]];
 
 type WithCycles = Pick<CostNode, "compute_cycles" | "exchange_cycles" | "sync_cycles"> & { link_cycles?: number | null };

@@ -12,7 +12,7 @@ const gap = 6;
 // Calls of Python may be nested deeply; what is deeper is drawn by none of its callers.
 const deepest = 8;
 
-/** Kinds of events with their titles and colours of style.css. */
+/** Kinds of events with their titles and colours of style/base.css. */
 export const kinds: Record<string, [string, string]> = {
   dispatch: ["Dispatch", "kind-0"],
   transfer: ["Transfers", "kind-1"],

@@ -56,7 +56,7 @@ export interface TableOptions<Row> {
   choose?: boolean;
 }
 
-/** On a narrow screen, a column that stays is at most so wide that others fit beside it, and its texts have three lines (style.css). */
+/** On a narrow screen, a column that stays is at most so wide that others fit beside it, and its texts have three lines (style/narrow.css). */
 const isNarrow = () => innerWidth <= 560;
 const narrowWidth = 150;
 

@@ -1,4 +1,4 @@
-// Dark and light, and the colours that canvases need as numbers. style.css owns the colours.
+// Dark and light, and the colours that canvases need as numbers. style/base.css owns the colours.
 
 export type Mode = "auto" | "light" | "dark";
 const key = "jax-ipu-report-theme";
@@ -30,7 +30,7 @@ export const isDark = (): boolean =>
 const colours = new Map<string, string>();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colours.clear());
 
-/** A colour of style.css: colour("compute"). */
+/** A colour of style/base.css: colour("compute"). */
 export function colour(name: string): string {
   let found = colours.get(name);
   if (found === undefined) {

@@ -123,6 +123,7 @@ async function figures(tab, report) {
   const links = report.steps?.links ? sum(expand(report.steps.links).map((cycles, at) => cycles * expand(report.steps.executions)[at] * expand(report.steps.counted)[at])) : 0;
   assert.equal((await tab.text("#panel .legend, #panel .empty")).includes("IPU-Links"), links > 0, "links are a phase");
   if (!report.host?.streams) assert.ok(!(await tab.text("#panel")).includes("moves nothing"), "what moves is not known");
+  assert.equal(/Supersteps–/.test(await tab.text("#panel")), !planned, "the number of supersteps is that of planned operations");
   assert.equal(await tab.tab.$eval("[data-fits]", (element) => element.dataset.fits), String(report.program.fits));
   if (report.program.reason) assert.ok((await tab.text(".verdict")).includes(report.program.reason));
 

@@ -1,11 +1,9 @@
 """jax_ipu.report: its numbers against those of estimates, its form against docs/report_format.md."""
 
 import doctest
-import inspect
 import json
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -13,45 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import AbstractMesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
-from jax_ipu import _ipu, reports
+from jax_ipu import reports
 from jax_ipu.compiler.accuracy import ACCURACY
 from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.compiler.user_shapes import with_user_shapes
-from jax_ipu.reports import alternatives, html
+from jax_ipu.reports import html
 from jax_ipu.reports.data import floor_plan
-from jax_ipu.reports.insights import insights, what_helps, what_was_not_tried
+from jax_ipu.reports.insights import insights, what_helps
 from support import report_programs
-from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape, stored
+from support.report_programs import LARGE, NOT_PLANNED, PROGRAMS, TARGET, TILES, shape
 
-TILES = 32
-TARGET = f"ipu2:{TILES}"
 DOCS = Path(__file__).parents[2] / "docs"
 MANUAL, FORMAT = DOCS / "report.md", (DOCS / "report_format.md").read_text()
-
-
-def replicated(x):
-    return x - x.mean(0)
-
-
-MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
-# Function, arguments, donated arguments.
-PROGRAMS = {
-    "MNIST step": (mnist_step, mnist_arguments(), (0,)),
-    "CNN": (cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), ()),
-    "loops and conditional": (loops, (shape(8, 32), shape(dtype=jnp.int32)), ()),
-    "four IPUs": (replicated, (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), ()),
-    "too large for its buffers": (jnp.dot, (shape(1290, 1290), shape(1290, 1290)), ()),
-    "too large": (lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), ()),
-    "much too large": (lambda x: x @ x.T, (shape(90000, 90000),), ()),
-    "nothing": (lambda x: x, (shape(8),), ()),
-}
-LARGE = ("too large for its buffers", "too large", "much too large")
-# Programs whose operations were not planned: their costs are unknown.
-NOT_PLANNED = ("too large", "much too large")
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -200,15 +175,6 @@ def test_links_are_a_phase_of_their_own(made):
     assert ("IPU-Links" in repr(report)) == (name == "four IPUs")
 
 
-def test_advice_where_links_take_most_of_the_time():
-    x = shape(4, 30_000, sharding=NamedSharding(MESH, P("ipus")))
-    report = jax_ipu.report(lambda x: x.sum(0), x, target=TARGET)
-    assert 2 * report.link_cycles > report.estimate.cycles
-    (limit,) = [one for one in report.insights if one["id"] == "limit"]
-    # What crosses between IPUs does not depend on the order of dimensions.
-    assert limit["title"].startswith("IPU-Links") and "order of dimensions" not in limit["action"]
-
-
 def test_what_takes_most(made):
     _, report, estimate = made
     limits = [one for one in report.insights if one["id"] == "limit"]
@@ -285,12 +251,6 @@ def test_variables_are_told_apart(made):
     titles = [(v["role"], v["title"]) for v in data["variables"]]
     assert len(set(titles)) == len(titles)
     assert all(v["title"] == v["name"] for v in data["variables"] if v["argument"])
-
-
-def test_advice_that_was_given_is_not_asked_for():
-    found = {i["id"]: i for i in jax_ipu.report(jnp.dot, *[shape(256, 256)] * 2, target=TARGET, advice=True).insights}
-    assert "not tried" not in found["alternatives"]["title"]
-    assert "advice=True" not in found["float32 products"]["action"]
 
 
 def test_shapes_of_a_text():
@@ -444,53 +404,6 @@ def test_the_format_is_documented(made):
     assert set(data) == set(top.split())
 
 
-def dumped(value):
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"a": [1, -2, 2**62, -(2**63), 2**80, (3,)], "b": {}, "c": []},
-        [True, False, None, 0.1, 1e300, 5e-324, 3.0, -0.0, 1e16, 123456789.125],
-        {'\u00e9\n"\\\x01\x7f': "\U0001f600/\t\r\b\f\u2028 plain"},
-    ],
-)
-def test_text_is_that_of_json(value):
-    assert html.text_of({"value": value}) == dumped({"value": value})
-
-
-def test_text_of_integers():
-    values = [0, -1, 2**63 - 1, -(2**63)]
-    integers = _ipu.Integers(values)
-    assert (list(integers), len(integers)) == (values, 4)
-    assert integers == _ipu.Integers(values) != _ipu.Integers(values[1:])
-    assert html.text_of({"of": [integers, _ipu.Integers([])]}) == dumped({"of": [values, []]})
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), {1: 2}, {1, 2}, b"1", "\ud800"])
-def test_what_json_does_not_have_is_an_error(value):
-    with pytest.raises((TypeError, ValueError)):
-        html.text_of({"value": value})
-
-
-def test_data_nested_too_deeply_to_write_is_an_error():
-    value = []
-    for _ in range(10**5):
-        value = [value]
-    with pytest.raises(RecursionError):
-        html.text_of({"value": value})
-
-
-@pytest.mark.parametrize("name", ["loops and conditional", "four IPUs", "too large", "much too large"])
-def test_saved_text_is_the_data(name, tmp_path):
-    fun, args, donated = PROGRAMS[name]
-    report = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
-    saved = report.save(tmp_path / "report.json").read_text("utf-8")
-    # Lists are made of the arrays only now.
-    assert saved == dumped(report.as_dict()) == html.text_of(report.as_dict())
-
-
 def test_insights(made):
     name, report, _ = made
     data = report.as_dict()
@@ -514,23 +427,6 @@ def test_insights(made):
         assert found["sinks"]["operations"][0] == most["id"] and most["kind"] in found["sinks"]["detail"]
 
 
-@pytest.mark.parametrize(
-    ("size", "severity"),
-    [(700, "info"), (1024, "info"), (1536, "advice"), (2048, "advice")],
-    ids=["64 % full", "84 % full", "90 % full", "does not fit"],
-)
-def test_exchange_buffers_are_advice_where_memory_is_full(size, severity):
-    x = jax.ShapeDtypeStruct((size, size), jnp.float32)
-    report = jax_ipu.report(lambda x: x @ x, x, target="ipu2:64")
-    (one,) = [one for one in report.insights if one["id"] == "exchange buffers"]
-    assert one["severity"] == severity and (one["action"] is None) == (severity == "info")
-    if severity == "advice":
-        data = report.as_dict()
-        peak = data["memory"]["peak_step"]
-        held = [data["variables"][i] for i in one["variables"]]
-        assert all(v["first_step"] <= peak <= v["last_step"] for v in held)
-
-
 def test_alternatives_that_were_not_tried(made):
     name, report, _ = made
     found = [one for one in report.insights if one["id"] == "alternatives"]
@@ -541,16 +437,6 @@ def test_alternatives_that_were_not_tried(made):
     (found,) = found
     assert found["severity"] == "advice" and found["title"] == "Alternatives were not tried"
     assert "advice=True" in found["action"]
-
-
-def test_products_of_float32_are_flagged():
-    def found(dtype):
-        report = jax_ipu.report(jnp.dot, shape(256, 256, dtype=dtype), shape(256, 256, dtype=dtype), target=TARGET)
-        return [one for one in report.insights if one["id"] == "float32 products"]
-
-    (wide,) = found(jnp.float32)
-    assert wide["severity"] == "advice" and wide["operations"] == [0] and "100.0 %" in wide["title"]
-    assert not found(jnp.float16)
 
 
 def test_parts_of_what_is_always_live(made):
@@ -581,61 +467,6 @@ def test_what_helps_is_a_list(made):
         assert found[0]["action"] == "\n".join(helps + [f"Not tried: {item}" for item in untried])
 
 
-def test_lists_of_what_helps():
-    reason = "too large\n  1 KiB: x\nWhat helps:\n  * one;\n  * two\n    lines.\nNot tried:\n  * three."
-    assert what_helps(reason) == ["one", "two lines"] and what_was_not_tried(reason) == ["three"]
-    assert what_helps("too large") == what_was_not_tried("too large") == []
-    nothing = "too large\nWhat helps: nothing was tried.\nNot tried:\n  * three."
-    assert what_helps(nothing) == [] and what_was_not_tried(nothing) == ["three"]
-
-
-def test_savings_are_those_of_compiled_alternatives():
-    def product(w, x):
-        return jnp.tanh(x @ w)
-
-    args = shape(256, 256, dtype=jnp.float16), shape(64, 256, dtype=jnp.float16)
-    report = jax_ipu.report(product, *args, target=TARGET, advice=True)
-    found = {one["id"]: one for one in report.insights if one["saving"] is not None}
-    base = jax_ipu.estimate(product, *args, target=TARGET)
-    half = jax_ipu.estimate(product, *args, target=TARGET, compiler_options={"ipu_partials_type": "half"})
-    assert found["half partials"]["saving"]["cycles"] == base.cycles - half.cycles
-    assert found["half partials"]["saving"]["bytes"] == base.total_bytes - half.total_bytes
-    smaller = jax_ipu.estimate(product, args[0], shape(32, 256, dtype=jnp.float16), target=TARGET)
-    assert found["smaller batch"]["saving"]["cycles"] == base.cycles - smaller.cycles
-    assert found["smaller batch"]["title"] == "A batch of 32 instead of 64"
-    # Half of the work in more than half of the time is no advice, however many cycles less it is.
-    rows = found["smaller batch"]["rows"]
-    assert rows["batch"] == [64, 32] and rows["cycles"] == [base.cycles / 64, smaller.cycles / 32]
-    assert rows["seconds"] == [base.seconds / 64, smaller.seconds / 32]
-    assert rows["cycles"][1] > rows["cycles"][0] and found["smaller batch"]["severity"] == "info"
-    assert "more" in found["smaller batch"]["detail"] and "a row" in found["smaller batch"]["detail"]
-    assert found["larger batch"]["severity"] == "advice"
-    (tried,) = [one for one in report.insights if one["id"] == "alternatives"]
-    assert found["half partials"]["title"] in tried["detail"] and "not tried" not in tried["title"]
-
-
-# Cycles of 10,000 and bytes of the fullest tile's 10,000 by which an alternative is cheaper.
-@pytest.mark.parametrize(
-    "cycles, tile_bytes, found",
-    [(-1, 8, []), (-1, 500, ["advice"]), (24, -500, []), (200, -500, ["advice"]), (0, 8, []), (24, 24, [])],
-)
-def test_what_saves_next_to_nothing_is_no_advice(cycles, tile_bytes, found):
-    base = jax_ipu.estimate(jnp.sin, shape(64), target=TARGET)
-    base = replace(base, cycles=10_000, fullest_tile_bytes=10_000)
-    other = replace(base, cycles=10_000 - cycles, fullest_tile_bytes=10_000 - tile_bytes)
-    trials = alternatives._Trials(base)
-    trials.add("id", "Title", "Action", other)
-    assert [one["severity"] for one in trials.found] == found
-
-
-def test_savings_of_a_program_that_does_not_fit():
-    args = shape(512, 512), shape(4096, 512)
-    report = jax_ipu.report(lambda w, x: jnp.tanh(x @ w) @ w.T, *args, target="ipu2:16", advice=True)
-    assert not report.fits
-    first, *_ = (one for one in report.insights if one["saving"] is not None)
-    assert first["severity"] == "problem" and "It fits then" in first["detail"]
-
-
 def test_equal_programs_have_equal_reports():
     def without_times(report):
         return html.text_of({**report.as_dict(), "phases": []})
@@ -644,49 +475,6 @@ def test_equal_programs_have_equal_reports():
     first, second = (jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated) for _ in range(2))
     assert without_times(first) == without_times(second)
     assert [p["name"] for p in first.as_dict()["phases"]] == [p["name"] for p in second.as_dict()["phases"]]
-
-
-@pytest.fixture
-def front_end(monkeypatch, tmp_path):
-    """A front end that shows nothing."""
-    (tmp_path / "assets").mkdir()
-    (tmp_path / "assets" / "report.js").write_text("const end = '</script>';")
-    (tmp_path / "assets" / "report.css").write_text("body { margin: 0 }")
-    monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
-
-
-def test_saved_as_html_and_json(front_end, tmp_path):
-    fun, args, _ = PROGRAMS["CNN"]
-    report = jax_ipu.report(fun, *args, target=TARGET, path=tmp_path / "new" / "cnn.html")
-    assert report.path == tmp_path / "new" / "cnn.html"
-    page = report.path.read_text()
-    assert "<title>jit_cnn</title>" in page and "http" not in page.split("report-data")[0]
-    assert page.count("</script>") == 2
-    assert stored(page) == json.loads(html.text_of(report.as_dict()))
-    assert report.path.stat().st_size < 200_000
-    report.save(tmp_path / "cnn.json")
-    read = jax_ipu.Report.load(tmp_path / "cnn.json")
-    assert read.as_dict() == stored(page)
-    assert read.estimate.cycles == report.estimate.cycles
-    with pytest.raises(ValueError, match=r"ends in \.html"):
-        report.save(tmp_path / "cnn.txt")
-    assert str(report.path) in report._repr_html_() or "Open the report" in report._repr_html_()
-
-
-def test_arguments_as_for_estimates(front_end, tmp_path):
-    """Keyword arguments of jax_ipu.estimate are no arguments of the user's function."""
-    fun, args, _ = PROGRAMS["four IPUs"]
-    assert jax_ipu.report(fun, *args, target=TARGET, num_ipus=4).as_dict()["program"]["num_ipus"] == 4
-    with pytest.raises(ValueError, match="over 4 IPUs, not over 2"):
-        jax_ipu.report(fun, *args, target=TARGET, num_ipus=2)
-    both = jax_ipu.report(jnp.sin, shape(8), compare=("ipu2:4", "bow:4"), path=tmp_path / "both.html")
-    assert (both.first.estimate.target, both.second.estimate.target) == ("ipu2:4", "bow:4")
-    assert stored(both.path.read_text(), "report-data-2")["program"]["target"] == "bow:4"
-    for wrong in ({"compare": ("bow",)}, {"compare": ("ipu2", "bow"), "target": "bow"}):
-        with pytest.raises(ValueError, match="two targets"):
-            jax_ipu.report(jnp.sin, shape(8), **wrong)
-    of_report, of_estimate = (inspect.signature(f).parameters for f in (jax_ipu.report, jax_ipu.estimate))
-    assert set(of_estimate) <= set(of_report)
 
 
 def test_time_of_a_call(made):
@@ -712,36 +500,6 @@ def test_batch_that_is_cut_over_ipus(mapped):
     report = jax_ipu.report(function, shape(64, 32, sharding=NamedSharding(mesh, P())), x, target=TARGET)
     assert report.as_dict()["program"]["batch"] == 48
     assert f"{48 / report.estimate.call_seconds:,.0f} rows a second" in dict(report.summary())["call"]
-
-
-def test_two_reports_compared(front_end, tmp_path):
-    one, two = (
-        jax_ipu.report(*(PROGRAMS["MNIST step"][0], *mnist_arguments(hidden=n)), target=TARGET) for n in (32, 64)
-    )
-    comparison = one.compare(two, tmp_path / "two.html")
-    page = comparison.path.read_text()
-    assert stored(page) == json.loads(html.text_of(one.as_dict()))
-    assert stored(page, "report-data-2") == json.loads(html.text_of(two.as_dict()))
-    assert comparison.difference()["cycles"] == two.estimate.cycles - one.estimate.cycles
-    assert "cycles" in repr(comparison) and "<table" in comparison._repr_html_()
-    data = json.loads(comparison.save(tmp_path / "two.json").read_text())
-    assert data["second"]["program"]["name"] == two.as_dict()["program"]["name"]
-
-
-def test_files_that_are_no_reports(tmp_path):
-    for text in ("", "[]", "{}", '{"format": "jax_ipu report", "version": 99}'):
-        (tmp_path / "x.json").write_text(text)
-        with pytest.raises(ValueError, match=r"x\.json"):
-            jax_ipu.Report.load(tmp_path / "x.json")
-
-
-def test_without_the_front_end(monkeypatch, tmp_path):
-    monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
-    report = jax_ipu.report(jnp.sin, shape(8), target=TARGET)
-    with pytest.raises(jax_ipu.reports.NoFrontEnd, match="npm"):
-        report.save(tmp_path / "x.html")
-    assert "npm" in report._repr_html_()
-    assert report.save(tmp_path / "x.json").exists()
 
 
 def test_repr(made):

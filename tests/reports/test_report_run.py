@@ -91,7 +91,7 @@ def test_profiles_that_are_refused(recorded, tmp_path):
         other.with_profile(folder)
     with pytest.raises(FileNotFoundError, match="no file"):
         report.with_profile(tmp_path)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match="there is no file or folder"):
         report.with_profile(tmp_path / "x.xplane.pb")
     (tmp_path / "bad.xplane.pb").write_bytes(b"no profile")
     with pytest.raises(ValueError, match=r"is no profile|nothing of the host"):

@@ -7,6 +7,8 @@ import zlib
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 
 def shape(*sizes, dtype=jnp.float32, sharding=None):
@@ -40,6 +42,31 @@ def loops(x, n):
     x = jax.lax.while_loop(lambda c: c[1] > 0, lambda c: (jnp.sin(c[0]), c[1] - 1), (x, n))[0]
     x = jax.lax.scan(lambda c, row: (c + row, c.sum()), x[0], x)[0]
     return jax.lax.cond(n > 3, lambda y: y @ y.T @ y, jnp.cos, x.reshape(4, 8))
+
+
+TILES = 32
+TARGET = f"ipu2:{TILES}"
+
+
+def replicated(x):
+    return x - x.mean(0)
+
+
+MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
+# Function, arguments, donated arguments.
+PROGRAMS = {
+    "MNIST step": (mnist_step, mnist_arguments(), (0,)),
+    "CNN": (cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), ()),
+    "loops and conditional": (loops, (shape(8, 32), shape(dtype=jnp.int32)), ()),
+    "four IPUs": (replicated, (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), ()),
+    "too large for its buffers": (jnp.dot, (shape(1290, 1290), shape(1290, 1290)), ()),
+    "too large": (lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), ()),
+    "much too large": (lambda x: x @ x.T, (shape(90000, 90000),), ()),
+    "nothing": (lambda x: x, (shape(8),), ()),
+}
+LARGE = ("too large for its buffers", "too large", "much too large")
+# Programs whose operations were not planned: their costs are unknown.
+NOT_PLANNED = ("too large", "much too large")
 
 
 def stored(page, name="report-data"):

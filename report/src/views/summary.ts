@@ -138,7 +138,7 @@ function build(context: Context): Built {
               ["Peak", known(chip.peak_flops) ? rate(chip.peak_flops, "FLOP/s f16") : null],
               ["FLOPs", flops ? rate(flops, "FLOP") : null],
               ["Reached", known(flops) && time ? rate(flops / time, "FLOP/s") : null],
-              ["Supersteps", data.steps ? `${integer(program.stepCount)}, loop bodies once` : "–"],
+              ["Supersteps", program.planned ? `${integer(program.stepCount)}, loop bodies once` : "–"],
               ["Operations", data.steps ? integer(program.operations.length) : "–"],
               ["Between IPUs", reached ? `${bytes(reached)} received` : null],
               ["State kept on the chip", value("state_bytes") ? bytes(value("state_bytes")) : null],
