@@ -188,6 +188,11 @@ class Graph:
 
     def map_linearly(self, tensor: Tensor, first_tile: int = 0) -> None: ...
 
+    def map_in_blocks(self, tensor: Tensor, parts: _Sequence[int]) -> None:
+        """
+        Cuts each dimension into so many parts, and puts one block on each tile.
+        """
+
     def map_to_io_tiles(self, tensor: Tensor, io_tiles: int) -> None: ...
 
     def add_host_to_device_fifo(self, name: str, dtype: str, num_elements: int) -> DataStream: ...

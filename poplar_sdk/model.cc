@@ -8,6 +8,7 @@
 
 #include "core/target_model.h"
 #include "hlo/Expansion.hpp"
+#include "ipu_model/Blocks.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Replicas.hpp"
 #include "kernels/host/half_rounding.h"
@@ -91,6 +92,24 @@ void MapToIoTiles(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned i
   const unsigned count = all.getTarget().getNumTiles();
   poplar::Graph io = all.createVirtualGraph(count - io_tiles, count);
   poputil::mapTensorLinearly(io, tensor, 1, 1);
+}
+
+void MapInBlocks(poplar::Graph& graph, const poplar::Tensor& tensor, const std::vector<std::size_t>& parts) {
+  std::vector<poplar::Tensor> blocks = {tensor};
+  for (unsigned d = 0; d < parts.size(); ++d) {
+    std::vector<poplar::Tensor> cut;
+    const std::size_t grain =
+        d + 1 == parts.size() ? graph.getTarget().getVectorWidth(tensor.elementType()) : 1;
+    const std::size_t extent = tensor.dim(d), grains = (extent + grain - 1) / grain;
+    for (const poplar::Tensor& block : blocks) {
+      for (std::size_t p = 0; p < parts[d]; ++p) {
+        const std::size_t begin = p * grains / parts[d] * grain, end = (p + 1) * grains / parts[d] * grain;
+        cut.push_back(block.slice(std::min(begin, extent), std::min(end, extent), d));
+      }
+    }
+    blocks = std::move(cut);
+  }
+  for (unsigned tile = 0; tile < blocks.size(); ++tile) graph.setTileMapping(blocks[tile], tile);
 }
 
 poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }

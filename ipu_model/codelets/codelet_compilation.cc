@@ -73,7 +73,7 @@ namespace codelet {
 )header";
 
 // Raise the number when CompiledLoops, or what is counted, changes.
-constexpr char kLoopsFile[] = "loops1";
+constexpr char kLoopsFile[] = "loops2";
 
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";

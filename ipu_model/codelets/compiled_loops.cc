@@ -28,25 +28,50 @@ Work operator*(const Work& work, std::uint64_t n) { return {work.instructions * 
 bool IsJump(const Instruction& i) { return i.name[0] == 'j'; }
 bool IsCall(const Instruction& i) { return i.Begins("call"); }
 
-// Functions that are one instruction of the IPU.
-bool IsInstructionOfIpu(const std::string& name) {
-  static const std::set<std::string> names = {"expf",   "exp2f",  "logf",  "log2f", "tanhf",
-                                              "sqrtf",  "fabsf",  "fmaxf", "fminf", "ceilf",
-                                              "floorf", "truncf", "rintf", "roundf"};
-  return names.count(name) != 0;
+// Instructions that a function of the C library takes where the IPU has one for it, 0 where it has none: half
+// of what popopsCycleEstimators.cpp takes for a vector of two.
+std::uint64_t InstructionsOf(const std::string& name) {
+  static const std::map<std::string, std::uint64_t> instructions = {
+      {"expf", 3},  {"exp2f", 3}, {"logf", 6},   {"log2f", 6},  {"tanhf", 6}, {"sqrtf", 5}, {"fabsf", 1},
+      {"fmaxf", 1}, {"fminf", 1}, {"floorf", 1}, {"truncf", 1}, {"ceilf", 1}, {"rintf", 1}, {"roundf", 1}};
+  const auto found = instructions.find(name);
+  return found == instructions.end() ? 0 : found->second;
+}
+
+// Copies of registers, zeros, and moves of 32-bit lanes, as a pair of floats is two registers.
+bool IsNaming(const Instruction& i) {
+  const std::vector<Operand>& o = i.operands;
+  if (o.size() == 2 && o[0].kind == Operand::kRegister && o[1].kind == Operand::kRegister) {
+    if (i.Is("movl") || i.Is("movq") || i.Is("movslq") || i.Begins("vmova")) return true;
+    if (i.Begins("xor") && o[0].name == o[1].name) return true;
+  }
+  if ((i.Begins("vxor") || i.Begins("vpxor")) && o.size() == 3 && o[0].name == o[1].name) return true;
+  for (const char* name : {"vmovshdup", "vmovsldup", "vunpcklps", "vunpckhps", "vinsertps", "vextractps",
+                           "vpermilps", "vshufps", "vmovlhps", "vmovhlps", "vblendps", "vbroadcastss"}) {
+    if (i.Begins(name)) return true;
+  }
+  return false;
 }
 
 // Of an instruction other than a call.
 Work WorkOf(const Instruction& i) {
   const std::vector<Operand>& o = i.operands;
   if (i.Begins("nop") || i.Is("endbr64") || i.Is("vzeroupper") || i.Is("cltq")) return {};
-  // From 32 bits to an address of 64.
-  if (i.Is("movslq") && o.size() == 2 && o[0].kind == Operand::kRegister) return {};
-  if (i.Is("movl") && o.size() == 2 && o[0].text == o[1].text) return {};
-  const bool is_move = i.Begins("mov") || i.Begins("vmov") || i.Begins("vbroadcast") || i.Begins("push") ||
-                       i.Begins("pop") || i.Begins("set") || i.Begins("vpinsr") || i.Begins("vpextr");
   const Operand* const memory = i.Memory();
+  if (IsNaming(i)) return {memory != nullptr ? 1u : 0u, 0};
+  // A branch on zero needs no comparison, and the result of a comparison is a number.
+  if (i.Begins("test") && memory == nullptr) return {};
+  if (i.Begins("set")) return {};
+  const bool is_move = i.Begins("mov") || i.Begins("vmov") || i.Begins("push") || i.Begins("pop") ||
+                       i.Begins("vpinsr") || i.Begins("vpextr");
   Work work = {1, 0};
+  if (i.Begins("vsqrt")) work.instructions = InstructionsOf("sqrtf");
+  if (i.Begins("vdiv")) work.instructions = 3;
+  // A comparison of floats is a move more, to a register that a branch can read; so is a conversion from an
+  // integer, and one to an integer also rounds.
+  if (i.Begins("vucomi") || i.Begins("vcomi") || i.Begins("vcvtsi") || i.Begins("vcvtusi"))
+    work.instructions = 2;
+  if (i.Begins("vcvtt") && o.back().name.rfind("xmm", 0) != 0) work.instructions = 3;
   if (memory != nullptr && !is_move) {
     const bool writes =
         memory == &o.back() && !i.Begins("cmp") && !i.Begins("test") &&
@@ -56,7 +81,7 @@ Work WorkOf(const Instruction& i) {
   }
   const bool divides_integers = i.Begins("div") || i.Begins("idiv");
   const bool is_double = !is_move && i.name[0] == 'v' && i.name[1] != 'p' && i.name.find("sd") != i.name.npos;
-  if (divides_integers || is_double) return {work.instructions - 1, 1};
+  if (divides_integers || is_double) return {memory != nullptr ? 1u : 0u, 1};
   return work;
 }
 
@@ -88,6 +113,47 @@ class Flow {
   bool IsReached(std::size_t block) const { return position_[block] != kNone; }
   // Smaller ones first.
   std::vector<Loop>& loops() { return loops_; }
+
+  // Registers that a loop steps, and otherwise only uses as addresses or compares.
+  std::set<std::string> PointersOf(const Loop& loop) const {
+    std::set<std::string> stepped, addresses, others;
+    ForEachIn(loop, [&](const Instruction& i, std::int64_t) {
+      const auto step = assembly::StepOf(i);
+      if (step.has_value()) stepped.insert(step->to);
+      const bool compares = i.Begins("cmp") || i.Begins("test");
+      for (const Operand& o : i.operands) {
+        if (o.kind == Operand::kMemory) {
+          // The sum of two registers that is no access is a number.
+          std::set<std::string>& uses = i.Begins("lea") && !step.has_value() ? others : addresses;
+          uses.insert({o.base, o.index});
+        } else if (o.kind == Operand::kRegister && !step.has_value()) {
+          (compares ? addresses : others).insert(o.name);
+        }
+      }
+      // What a copy of a pointer is used for is seen at the copy.
+      if (step.has_value() && step->from != step->to) addresses.insert(step->from);
+    });
+    for (const std::size_t latch : loop.latches) {
+      if (CountsTrips(loop, latch)) addresses.insert(assembly::Changes(code_[blocks_[latch].end - 2]));
+    }
+    std::set<std::string> pointers;
+    for (const std::string& name : stepped) {
+      if (addresses.count(name) != 0 && others.count(name) == 0) pointers.insert(name);
+    }
+    return pointers;
+  }
+
+  // Whether a block ends a trip of a loop by comparing what each trip steps.
+  bool CountsTrips(const Loop& loop, std::size_t block) const {
+    if (loop.latches.count(block) == 0 || blocks_[block].end - blocks_[block].begin < 2) return false;
+    const Instruction& test = code_[blocks_[block].end - 2];
+    if (const auto step = assembly::StepOf(test); step.has_value()) return step->to == step->from;
+    if (!test.Begins("cmp") && !test.Begins("test")) return false;
+    for (const Operand& o : test.operands) {
+      if (o.kind == Operand::kRegister && RegisterStep(o.name, loop, 0) != 0) return true;
+    }
+    return false;
+  }
 
   // Bytes between the accesses of two trips: the most of all accesses.
   std::uint64_t StrideOf(const Loop& loop) const {
@@ -366,10 +432,11 @@ class Finder {
     PerLoop work;
     for (std::size_t b = 0; b < flow.blocks().size(); ++b) {
       if (!flow.IsReached(b)) continue;
-      Loop* around = nullptr;
+      Loop *around = nullptr, *inner = nullptr;
       std::uint64_t times = 1;
       for (Loop& loop : flow.loops()) {
         if (loop.blocks.count(b) == 0) continue;
+        if (inner == nullptr) inner = &loop;
         if (loop.trips > 0) {
           times *= loop.trips;
         } else if (around == nullptr) {
@@ -379,18 +446,26 @@ class Finder {
         }
       }
       Work& sum = work[around];
+      // A load or a store steps its pointer (ld32step), and the end of a counted loop is one instruction
+      // (brnzdec).
+      const std::set<std::string> pointers =
+          inner != nullptr ? flow.PointersOf(*inner) : std::set<std::string>();
+      const bool counts = inner != nullptr && flow.CountsTrips(*inner, b);
       for (std::size_t i = flow.blocks()[b].begin; i < flow.blocks()[b].end; ++i) {
         const Instruction& at = function.instructions[i];
         if (!IsCall(at)) {
-          sum += WorkOf(at) * times;
+          const auto step = assembly::StepOf(at);
+          const bool is_step = step.has_value() && pointers.count(step->to) != 0;
+          const bool is_end = counts && i + 2 == flow.blocks()[b].end && at.Memory() == nullptr;
+          if (!is_step && !is_end) sum += WorkOf(at) * times;
           continue;
         }
         const auto callee = LoopsOfCall(at);
         if (!callee.has_value()) return std::nullopt;
         sum += callee->once * times;
         result.each_vector += callee->each_vector * times;
-        for (const CompiledLoops::Innermost& inner : callee->innermost)
-          result.innermost.push_back({inner.work * times, inner.stride_bytes});
+        for (const CompiledLoops::Innermost& loop : callee->innermost)
+          result.innermost.push_back({loop.work * times, loop.stride_bytes});
         if (around != nullptr && !callee->innermost.empty()) around->holds_loop = true;
       }
     }
@@ -421,7 +496,9 @@ class Finder {
       // A load and a store of 64 bits in each trip.
       loops.once.calls = 1;
       loops.innermost.push_back({{2, 0}, 8});
-    } else if (!IsInstructionOfIpu(name)) {
+    } else if (const std::uint64_t instructions = InstructionsOf(name); instructions > 0) {
+      loops.once.instructions = instructions;
+    } else {
       loops.once.calls = 1;
     }
     return loops;

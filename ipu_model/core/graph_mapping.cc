@@ -9,6 +9,7 @@
 #include "core/stretches.h"
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "ipu_model/Blocks.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
@@ -296,3 +297,22 @@ void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& ten
 }
 
 }  // namespace poputil
+
+namespace ipu_model {
+
+void MapInBlocks(poplar::Graph& graph, const poplar::Tensor& tensor, const std::vector<std::size_t>& parts) {
+  const std::vector<std::size_t> shape = tensor.shape();
+  const unsigned num_tiles = graph.getTarget().getNumTiles();
+  std::size_t blocks = parts.size() == shape.size() ? 1 : 0;
+  for (const std::size_t count : parts) blocks = blocks > num_tiles ? blocks : blocks * count;
+  if (blocks == 0 || blocks > num_tiles) {
+    throw poplar::poplar_error("MapInBlocks: " + std::to_string(blocks) + " blocks of a tensor of shape " +
+                               tensor.shapeToString() + " on " + std::to_string(num_tiles) + " tiles");
+  }
+  if (tensor.numElements() == 0) return;
+  Grid grid = Grid::Of(Shape(shape.begin(), shape.end()), Shape(parts.begin(), parts.end()), num_tiles);
+  if (!shape.empty()) grid.grain.back() = graph.getTarget().getVectorWidth(tensor.elementType());
+  poputil::SetMapping(graph, tensor, Mapping(std::move(grid)));
+}
+
+}  // namespace ipu_model

@@ -15,6 +15,9 @@ constexpr std::size_t kMostFound = 1 << 16;
 // With more parts on a tile, those that hold nothing of a region are left out.
 constexpr std::int64_t kFewParts = 4;
 
+// Regions of which so many make the view overlap, as columns of a matrix do: its intervals are listed once.
+constexpr std::int64_t kFewRegions = 16;
+
 // The number of index tuples of nested digits with base + sum < high.
 std::int64_t CountBelow(const Digit* digits, int n, std::int64_t base, std::int64_t high) {
   std::int64_t count = 0, rest = high - base;
@@ -202,26 +205,42 @@ void HeldCounter::AppendFound(std::size_t k, const Coordinates& region, std::int
                found_.begin() + static_cast<std::ptrdiff_t>(found.end));
 }
 
+void HeldCounter::List(std::int64_t begin, std::int64_t end) {
+  if (listed_begin_ <= begin && end <= listed_end_) return;
+  StridedSet all;
+  if (Canonicalise(view_, nullptr, &all) && (end - begin) * kFewRegions >= all.Span()) {
+    begin = std::min(begin, all.base);
+    end = std::max(end, all.base + all.Span() + 1);
+  }
+  listed_.clear();
+  mapping_.Intervals(begin, end, &listed_);
+  listed_begin_ = begin;
+  listed_end_ = end;
+}
+
 void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out) {
   if (Distinct(region) == 0) return;
   if (!aligned_) {
     StridedSet set;
     Canonicalise(view_, &region, &set);
-    std::vector<MappedInterval> intervals;
-    mapping_.Intervals(set.base, set.base + set.Span() + 1, &intervals);
+    const std::int64_t begin = set.base, end = set.base + set.Span() + 1;
+    List(begin, end);
+    const auto first = FirstEndingAfter(listed_.cbegin(), listed_.cend(), begin);
+    const auto last = std::partition_point(
+        first, listed_.cend(), [end](const MappedInterval& interval) { return interval.begin < end; });
     // A region of a few rows may lie across many intervals of other tiles.
-    const auto add_row = [&](std::int64_t begin, std::int64_t end) {
-      for (auto interval = FirstEndingAfter(intervals.begin(), intervals.end(), begin);
-           interval != intervals.end() && interval->begin < end; ++interval) {
-        out->emplace_back(interval->tile, std::min(interval->end, end) - std::max(interval->begin, begin));
+    const auto add_row = [&](std::int64_t row, std::int64_t row_end) {
+      for (auto interval = FirstEndingAfter(first, last, row); interval != last && interval->begin < row_end;
+           ++interval) {
+        out->emplace_back(interval->tile, std::min(interval->end, row_end) - std::max(interval->begin, row));
       }
     };
-    if (ForEachIntervalOfSet(set, static_cast<std::int64_t>(intervals.size() / 4), add_row)) return;
+    if (ForEachIntervalOfSet(set, (last - first) / 4, add_row)) return;
     Digit digits[kMaxRank];
     for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
-    for (const MappedInterval& interval : intervals) {
-      const std::int64_t held = CountWithin(digits, set.rank, set.base, interval.begin, interval.end);
-      if (held > 0) out->emplace_back(interval.tile, held);
+    for (auto interval = first; interval != last; ++interval) {
+      const std::int64_t held = CountWithin(digits, set.rank, set.base, interval->begin, interval->end);
+      if (held > 0) out->emplace_back(interval->tile, held);
     }
     return;
   }

@@ -55,8 +55,13 @@ class HeldCounter {
   // The same for a group of which no dimension is divided: all.
   std::int64_t AllInGroup(std::size_t group, const Box& region) const;
 
+  // Lists the intervals of the mapping from `begin` to `end`, and maybe more.
+  void List(std::int64_t begin, std::int64_t end);
+
   const Mapping& mapping_;
   const View& view_;
+  std::vector<MappedInterval> listed_;
+  std::int64_t listed_begin_ = 0, listed_end_ = 0;
   bool aligned_ = false;
   bool row_major_tiles_ = false;  // whether tile numbers count the parts in row-major order
   // By group of grid dimensions; see Aligned in core/strided_set.h.

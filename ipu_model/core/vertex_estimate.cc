@@ -25,7 +25,9 @@ VertexSizes SizesOf(const codelet::Class& type, const std::vector<VertexEdge>& e
       sizes.largest_bytes = elements * field.element_bytes;
       sizes.element_bytes = field.element_bytes;
     }
-    if (field.kind == codelet::kVectorEdges) sizes.vectors = std::max(sizes.vectors, vectors);
+    if (field.kind != codelet::kVectorEdges) continue;
+    sizes.vectors = std::max(sizes.vectors, vectors);
+    sizes.has_list = true;
   }
   return sizes;
 }
@@ -47,6 +49,10 @@ std::uint64_t LoopCycles(const TargetModel& target, codelet::VertexKind kind, co
     const bool strides_over_others =
         loop.stride_bytes != 0 && loop.stride_bytes % (workers * sizes.element_bytes) == 0;
     if (!strides_over_others) trips = CeilDiv(trips, workers);
+    // From vector to vector: a worker, to that of the next one.
+    const std::uint64_t between_vectors = workers * sizeof(codelet::EdgeRef);
+    if (sizes.has_list && loop.stride_bytes != 0 && loop.stride_bytes % between_vectors == 0)
+      trips = CeilDiv(sizes.vectors * sizeof(codelet::EdgeRef), loop.stride_bytes);
     sum += cycles(loop.work) * static_cast<double>(trips);
   }
   return target.supervisor_overhead + workers * static_cast<std::uint64_t>(std::min(sum, kMost));

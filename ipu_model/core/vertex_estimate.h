@@ -17,11 +17,12 @@ struct VertexSizes {
   std::uint64_t largest = 0;                           // elements of the field with most of them
   std::uint64_t largest_bytes = 0, element_bytes = 1;  // of the field with most bytes
   std::uint64_t vectors = 1;                           // of the longest list of vectors
+  bool has_list = false;
 };
 VertexSizes SizesOf(const codelet::Class& type, const std::vector<VertexEdge>& edges);
 
 // Cycles of a thread for a worker, of the tile for the other kinds; instructions take one each. Innermost
-// loops stride over the field with most bytes, loops around them over the vectors of a list.
+// loops stride over the field with most bytes, or over the vectors of a list; loops around them over those.
 std::uint64_t LoopCycles(const TargetModel& target, codelet::VertexKind kind, const CompiledLoops& loops,
                          const VertexSizes& sizes);
 // Without knowledge of the loops: the same cycles for each element.

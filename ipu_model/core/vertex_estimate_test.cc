@@ -158,6 +158,12 @@ TEST(cycles_of_loops) {
   CHECK_EQ(cycles(codelet::kWorkerVertex, unknown, flat), 5u + 24 * 7);
   CHECK_EQ(cycles(codelet::kWorkerVertex, two, flat), 5u + 24 * 7 + 12 * 2);
   CHECK_EQ(cycles(codelet::kSupervisorVertex, by_element, flat), 5u + 10 + 24 * 7);
+  // An innermost loop over the references to the vectors of a list, as of the first element of each.
+  VertexSizes rows = list;
+  rows.has_list = true;
+  CHECK_EQ(cycles(codelet::kWorkerVertex, by_six, flat), 5u + 4 * 7);
+  CHECK_EQ(cycles(codelet::kWorkerVertex, by_six, rows), 5u + 3 * 7);
+  CHECK_EQ(cycles(codelet::kWorkerVertex, by_element, rows), 5u + 3 * 10 + 24 * 7);
   // Six workers share the elements, whether each has a part or every sixth.
   CHECK_EQ(cycles(codelet::kMultiVertex, by_element, flat), 6u * (5 + 10 + 4 * 7));
   CHECK_EQ(cycles(codelet::kMultiVertex, by_six, flat), 6u * (5 + 4 * 7));

@@ -6,6 +6,7 @@
 
 #include "bindings/bindings.h"
 #include "hlo/CycleStamp.hpp"
+#include "ipu_model/Blocks.hpp"
 #include "ipu_model/Chips.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Model.hpp"
@@ -294,6 +295,8 @@ void BindGraph(nb::module_& module) {
             poputil::mapTensorLinearlyWithOffset(graph, tensor, first_tile);
           },
           nb::arg("tensor"), nb::arg("first_tile") = 0)
+      .def("map_in_blocks", &ipu_model::MapInBlocks, nb::arg("tensor"), nb::arg("parts"),
+           "Cuts each dimension into so many parts, and puts one block on each tile.")
       .def("map_to_io_tiles", &ipu_model::MapToIoTiles, nb::arg("tensor"), nb::arg("io_tiles"))
       .def(
           "add_host_to_device_fifo",

@@ -127,14 +127,14 @@ class Expansions {
                         const Grid& grid, poplar::program::Sequence& prog,
                         const poplar::DebugContext& debugContext) const = 0;
 
-  // A temporary has the row that each block of rows offers as the pivot's, after the size of the entry and
-  // the number of the row. After a superstep that loads, each has vertices of one column's step and of its
-  // pivot; the last one has vertices of the order.
+  // A temporary has the offer of each block of rows for the pivot: the size of the entry, the number of the
+  // row, and the row. The first superstep loads `a`, each of the next eliminates one column and makes the
+  // offers for the following one, and the last one writes `order`.
   virtual void luPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& factors,
                        const poplar::Tensor& pivots, const poplar::Tensor& order, const Plan& plan,
                        poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
-  // Vertices have blocks of columns. They read a, or they reflect by the column and the tau that they read;
-  // those that write a tau find it.
+  // Vertices have blocks of columns. They read a, or they apply the reflection whose column and tau they
+  // read; those that write a tau also compute it.
   virtual void qrPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& packed,
                        const poplar::Tensor& taus, const Plan& plan, poplar::program::Sequence& prog,
                        const poplar::DebugContext& debugContext) const = 0;

@@ -15,9 +15,9 @@ namespace {
 // From this byte stride on, every element of a row is in a cache line of its own.
 constexpr std::int64_t kFarApart = 64;
 constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
-// Rows of as many elements are worth a call.
+// Rows of at least as many elements are worth a call each.
 constexpr std::int64_t kLongRow = 64;
-// As many bytes are worth a call of memcpy.
+// At least as many bytes are worth a call of memcpy.
 constexpr std::size_t kLongCopy = 64;
 
 struct Word16 {

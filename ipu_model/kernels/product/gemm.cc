@@ -61,7 +61,7 @@ bool BetterSwapped(const GemmProblem& p) {
   // Few rows, and B stored transposed: B's rows are read in place, A becomes one packed strip.
   constexpr std::int64_t kStrip = 32, kTile = 14;
   if (p.m <= kStrip && p.n > 2 * kStrip && p.b.row == 1 && p.b.column != 1) return true;
-  // Few columns, and a large row-major A: A is read once, in long runs.
+  // Few columns, and a large row-major A: A is read once, row by row.
   if (p.n <= kFewRows && p.m > p.n && p.a.column == 1 &&
       p.m * p.k * static_cast<std::int64_t>(SizeOf(p.a.type)) >= kStreamedBytes)
     return true;

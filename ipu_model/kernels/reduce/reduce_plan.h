@@ -17,12 +17,12 @@ struct ReducePlan {
   static constexpr std::int64_t kRowPiece = 4096, kLaneChunk = 1024, kRowsBeforeFlush = 512;
 
   ReduceSpace kept, reduced;
-  bool rows = false;    // each item is one result, reduced along runs of the innermost reduced dimension
+  bool rows = false;    // each item is one result, reduced along the innermost reduced dimension
   bool folded = false;  // few lanes: several rows are accumulated side by side
   int lane = 0;         // the kept dimension along which the lanes run
-  std::int64_t lanes = 1, chunks = 1;  // lanes of one run, and the chunks it is cut into
+  std::int64_t lanes = 1, chunks = 1;  // lanes side by side, and the chunks they are cut into
   std::int64_t items = 1, segments = 1;
-  std::int64_t length = 1, pieces = 1, units = 1;  // innermost reduced run, its pieces, all pieces or rows
+  std::int64_t length = 1, pieces = 1, units = 1;  // of the innermost reduced dimension; all pieces or rows
 
   // Whether each result is a row of few consecutive elements of `size` bytes, all at one stride. They are
   // then combined in their order, whatever the rest of the plan says.

@@ -101,8 +101,8 @@ struct Transform {
 
 // PopLibs: addTransformCycleEstimate. Operands and result are rearranged if kernel dimensions are folded, or
 // if channels are padded to whole groups of inputs or outputs; the result also if its groups are not those
-// that the next layer is taken to want. Of a gradient of weights all three are: the batch of the other two
-// products of a step is its input channels.
+// that the next layer is expected to read. A gradient of weights always rearranges all three: it sums over
+// the batch, so that what are batches in the other two products of a step are its input channels.
 Transform TransformOf(const TargetModel& target, DType type, const Work& work, const Folded& f,
                       Int input_group, Int output_group) {
   const bool folds = f.folds, update = work.weight_update;

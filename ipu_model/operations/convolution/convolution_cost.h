@@ -61,8 +61,8 @@ struct ConvolutionChoice {
   // Temporary memory of a tile, as PopLibs' planner counts it: operands and partial sums in whole groups of
   // channels, or twice what is rearranged, where that is more.
   double temporary_bytes = 0;
-  // What it is the larger one of: rearranged data, or operands and partial sums. input_bytes: the input's
-  // part of the latter.
+  // temporary_bytes is the larger of these two: rearranged data; operands and partial sums. input_bytes: the
+  // input's part of the latter.
   double transform_bytes = 0, convolution_bytes = 0, input_bytes = 0;
 };
 

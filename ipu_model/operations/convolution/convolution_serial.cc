@@ -11,7 +11,8 @@
 namespace ipu_model {
 namespace {
 
-// More steps are not worth the time of planning them, and where a program does not fit, not what they take.
+// The most steps that are planned, for the time that planning takes; and the most where a program does not
+// fit otherwise, for the cycles that steps take.
 constexpr std::int64_t kMostPlannedSteps = 64, kMostSteps = 16;
 
 // Returns of how many elements a step is a multiple, if the matrix unit is to have whole groups of channels.

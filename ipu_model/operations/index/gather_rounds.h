@@ -52,8 +52,8 @@ inline constexpr std::int64_t kMostPasses = 4, kWord = 8;
 std::int64_t Words(std::int64_t bytes);
 // The bits of the numbers below n.
 unsigned BitsOf(std::int64_t n);
-// Whether each index selects a whole row of the first dimension, there are
-// many rows and indices, and the rows of the result lie side by side.
+// Whether each index selects a whole row of the first dimension, there are many rows and indices, and the
+// rows of the result lie side by side.
 bool SelectsRows(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 // Returns the cut of the table's rows where it lies; none if they are not whole, on tiles of their own.
 std::optional<Cut> RowsInPlace(const GatherProblem& p, unsigned num_tiles, unsigned* first_tile);

@@ -11,13 +11,14 @@
 
 namespace ipu_model {
 
-// Spreads the dimensions that are not `sliced`, outermost first, over up to `num_tiles` tiles (the innermost
-// dimension in grains of 8 bytes). Sliced dimensions stay whole unless a tile would hold more than
-// `max_bytes`; then the longest one is cut into the fewest parts that fit.
+// Spreads the dimensions that are not `sliced` over up to `num_tiles` tiles (the innermost dimension in
+// grains of 8 bytes): outermost first, unless other parts make the largest block much smaller. Sliced
+// dimensions stay whole unless a tile would hold more than `max_bytes`; then the longest one is cut into the
+// fewest parts that fit.
 Grid SliceGrid(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
                std::int64_t max_bytes);
 
-// Spreads all dimensions, outermost first.
+// Spreads all dimensions.
 Grid SpreadGrid(const Shape& shape, DType type, unsigned num_tiles);
 
 // Returns the limit, in bytes of a tile's memory, for one operand of an indexing vertex.
