@@ -135,6 +135,7 @@ class GraphCoreManager:
             self._devices = []
             self._state = "finalized"
 
+    @boundary
     def __enter__(self) -> GraphCoreManager:
         self.initialize()
         return self

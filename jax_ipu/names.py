@@ -10,8 +10,10 @@ CLOSE = 0.6
 
 
 def nearest(name: str, known: Iterable[str], close: float = CLOSE) -> str | None:
-    """The known name that is most like this one; None if none is like it."""
-    return next(iter(difflib.get_close_matches(name, sorted(known), 1, cutoff=close)), None)
+    """The known name that is most like this one, in upper or lower case; None if none is like it."""
+    names = {one.lower(): one for one in sorted(known)}
+    found = difflib.get_close_matches(name.lower(), names, 1, cutoff=close)
+    return names[found[0]] if found else None
 
 
 def suggestion(name: str, known: Iterable[str], close: float = CLOSE) -> str:

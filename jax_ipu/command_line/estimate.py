@@ -105,7 +105,10 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
             raise
         if options.traceback:
             traceback.print_exc()
-        return failed(options, FAILED, message_of(error))
+        message = message_of(error)
+        if isinstance(options.what, str):
+            message = programs.with_file(options.what, message)
+        return failed(options, FAILED, message)
 
 
 def _for_target(program: programs.Bytes, target: str | None, **changes: Any) -> Any:
@@ -116,8 +119,7 @@ def _for_target(program: programs.Bytes, target: str | None, **changes: Any) -> 
 
 
 def _checked(options: argparse.Namespace, estimate: Any) -> Any:
-    if options.num_ipus is not None and estimate.num_ipus != options.num_ipus:
-        raise UsageError(f"the shardings of the program are over {estimate.num_ipus} IPUs, not over {options.num_ipus}")
+    programs.check_ipus(estimate.num_ipus, options.num_ipus)
     return estimate
 
 

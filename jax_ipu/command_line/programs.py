@@ -27,6 +27,16 @@ WHAT = (
 )
 _MLIR_BYTECODE = b"ML\xefR"
 _HLO_SUFFIXES = (".pb", ".hlo")
+# Files that are often given in place of a program: the end of the name, and what to give.
+_JSON, _PAGE, _MODEL = (
+    "jax-ipu compare and report take what jax-ipu wrote as .json",
+    "of a report, jax-ipu compare and report take the data, which jax-ipu report -o NAME.json writes",
+    "jax_ipu.GraphCoreManager runs models of other frameworks",
+)
+_NO_PROGRAMS = {
+    **{".json": _JSON, ".html": _PAGE, ".htm": _PAGE},
+    **dict.fromkeys((".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".safetensors"), _MODEL),
+}
 _ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
 _BATCH = "b"
 # What returns a function, as jax.jit does; for the list of those in a file.
@@ -130,6 +140,18 @@ def refuse_options_of_programs(options: argparse.Namespace, what: str) -> None:
     given = [f"--{name.replace('_', '-')}" for name in named if getattr(options, name) not in (None, "", [])]
     if given:
         raise UsageError(f"{what} is compiled already: leave out {', '.join(given)}")
+
+
+def check_ipus(found: int, wanted: int | None) -> None:
+    """Raises UsageError where --num-ipus is not the number of IPUs that the program is for."""
+    if wanted is not None and found != wanted:
+        ipus = f"{found} IPU{'s' if found > 1 else ''}"
+        raise UsageError(f"the shardings of the program are over {ipus}, not over {wanted}")
+
+
+def with_file(what: str, message: str) -> str:
+    """The message of a parser, which calls its input "-", with the name of the file."""
+    return message.replace('error: "-":', f'error: "{what}":') if Path(what).is_file() else message
 
 
 def _no_program(what: str) -> str:
@@ -258,7 +280,7 @@ def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]
             raise UsageError(f"{source} has no {name}. {hint}")
         found = getattr(found, part)
     if not callable(found):
-        raise UsageError(f"{source}:{name} is no function, but {type(found).__name__}")
+        raise UsageError(f"{source}:{name} is no function, but a {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
 
@@ -308,7 +330,7 @@ def _shapes(texts: list[str], batch: int | None) -> tuple[Any, ...]:
     shapes = [_shape(text, batch) for text in texts]
     if batch is not None and not any(_BATCH in text.partition("[")[2] for text in texts):
         raise UsageError(
-            f"no --arg has a batch, so {batch} would mean nothing: write the letter b in its place, e.g. f32[b,784]"
+            "no --arg has a batch: write the letter b where a shape has the size of the batch, e.g. f32[b,784]"
         )
     return tuple(shapes)
 
@@ -355,8 +377,8 @@ def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loa
         raise UsageError(f"{path} says itself which arguments it has: leave out --arg and --args-from")
     from jax_ipu.compiler.options import serialize_options
 
-    if path.suffix == ".json":
-        raise UsageError(f"{path} is no program: jax-ipu compare and report take what jax-ipu wrote as .json")
+    if path.suffix in _NO_PROGRAMS:
+        raise UsageError(f"{path} is no program: {_NO_PROGRAMS[path.suffix]}")
     try:
         data, serialized = path.read_bytes(), serialize_options(given)
     except OSError as error:
@@ -391,8 +413,10 @@ def _exported(path: Path, data: bytes, options: argparse.Namespace, given: dict[
     try:
         exported = jax.export.deserialize(bytearray(data))
     except Exception as error:
+        # Anything may come of bytes that are something else; only JAX's own errors say what is wrong.
+        why = f": {error}" if isinstance(error, ValueError) and str(error) else ""
         raise UsageError(
-            f"{path} is no StableHLO, no HLO proto (.hlo.pb), and was not written by jax.export: {error}"
+            f"{path} is no StableHLO, no HLO proto (.hlo.pb), and was not written by jax.export{why}"
         ) from error
     struct: Any = jax.ShapeDtypeStruct
     symbols = {v for a in exported.in_avals for d in a.shape if not isinstance(d, int) for v in d._get_vars()}

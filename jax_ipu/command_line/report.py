@@ -94,8 +94,5 @@ def _compiled(options: argparse.Namespace) -> tuple[str, Any]:
 
     loaded = programs.load(options.what, options)
     compilation = compilation_of(*loaded.at(options.batch), options.target or configured_target())
-    if options.num_ipus is not None and compilation.num_ipus != options.num_ipus:
-        raise UsageError(
-            f"the shardings of the program are over {compilation.num_ipus} IPUs, not over {options.num_ipus}"
-        )
+    programs.check_ipus(compilation.num_ipus, options.num_ipus)
     return re.sub(r"[^\w.-]+", "_", loaded.name), report_of(compilation)

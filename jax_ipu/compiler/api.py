@@ -39,7 +39,7 @@ from jax_ipu.compiler.shardings import local_shape, sharding_fields
 from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to another executable.
-COMPILER_VERSION = "34"
+COMPILER_VERSION = "35"
 
 
 # The message of MLIR's bindings for a string that is not UTF-8.
@@ -183,9 +183,8 @@ def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable
     counts = (parsed.num_replicas, parsed.num_partitions)
     if (executable.num_replicas, executable.num_partitions) != counts:
         devices, wanted = executable.num_replicas * executable.num_partitions, counts[0] * counts[1]
-        raise CompileError(
-            f"the executable was compiled for {devices} IPUs, the program is for {wanted}", INVALID_ARGUMENT
-        )
+        ipus = f"{devices} IPU{'s' if devices > 1 else ''}"
+        raise CompileError(f"the executable was compiled for {ipus}, the program is for {wanted}", INVALID_ARGUMENT)
     # Not partitioned: the executable has the shardings of its arguments and results.
     whole = LocalProgram(parsed.source, None, *counts)
     main = import_program(legalize(whole)).main

@@ -241,8 +241,8 @@ class Module:
     """
 
     __slots__ = (
-        *("attrs", "combined", "frugal", "functions", "io_bytes", "memory", "name", "num_partitions", "num_replicas"),
-        *("num_tiles", "origins", "source"),
+        *("attrs", "combined", "frugal", "functions", "io_bytes", "large_constants", "memory", "name"),
+        *("num_partitions", "num_replicas", "num_tiles", "origins", "source"),
     )
 
     def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any], source: Any = None) -> None:
@@ -253,6 +253,8 @@ class Module:
         # The MLIR operation of each imported all_reduce, and the lists of them that passes have combined.
         self.origins: dict[Op, Any] = {}
         self.combined: list[list[Any]] = []
+        # The MLIR operations of imported constants of many elements.
+        self.large_constants: list[Any] = []
         self.num_replicas = self.num_partitions = 1
         self.memory, self.frugal, self.num_tiles, self.io_bytes = 0, False, 0, 0
 
@@ -264,7 +266,7 @@ class Module:
         """Drops all references to ops and values."""
         for function in self.functions.values():
             function.block.release()
-        self.origins, self.combined = {}, []
+        self.origins, self.combined, self.large_constants = {}, [], []
 
 
 def depending(ops: Sequence[Op], on: Sequence[Op]) -> set[Op]:
@@ -277,6 +279,12 @@ def depending(ops: Sequence[Op], on: Sequence[Op]) -> set[Op]:
             found.add(op)
             values.update(op.results)
     return found
+
+
+def clone_block(block: Block) -> Block:
+    """A copy of a region, for an op beside the one that has it."""
+    args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in block.args]
+    return Block(args, clone_ops(block, dict(zip(block.args, args, strict=True))))
 
 
 def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:

@@ -16,6 +16,7 @@ from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.pipeline import OptimizedProgram
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
+from jax_ipu.compiler.stencils import Stencil, arrays, find
 from jax_ipu.compiler.types import Shape, num_elements
 
 # Views through which a demand propagates from the result to the operand.
@@ -67,6 +68,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "ipu.tile_gather": ("gathered array",),
     "ipu.tile_map": ("operand",),
     "ipu.tile_put": ("array",),
+    "slice": ("neighbours in",),
 }
 _PRIORITY = {"dot_general": 3, "convolution": 3, "gather": 2, "scatter": 2, "dynamic_slice": 1}
 _PRIORITY["dynamic_update_slice"] = 1
@@ -75,6 +77,7 @@ _VERTICES = 4
 _PUTS = 1
 _PRODUCTS = 3  # the priority of products and convolutions
 _LOOKUPS = _PRIORITY["gather"]
+_STENCILS = 0  # strips are slower at most
 _SORTS = 5  # in place: another mapping would take their memory a second time
 # Tables of fewer bytes are mapped as the product demands: comparing mappings costs compile time.
 _LARGE_TABLE = 1 << 20
@@ -119,7 +122,18 @@ class Slices:
 class MappingPlan:
     """The demand that decides the mapping of each value; values without one are mapped linearly."""
 
-    __slots__ = ("demands", "first_tiles", "own_tiles", "partners", "preferred", "rivals", "slices", "without_passes")
+    __slots__ = (
+        "demands",
+        "first_tiles",
+        "in_strips",
+        "own_tiles",
+        "partners",
+        "preferred",
+        "rivals",
+        "slices",
+        "stencils",
+        "without_passes",
+    )
 
     def __init__(
         self,
@@ -146,6 +160,16 @@ class MappingPlan:
         self.first_tiles = first_tiles
         # Result of a product -> the argument that it updates, whose mapping the result takes.
         self.partners = partners
+        # Op whose operand a stencil decides -> the stencil; and the plan without any, if there are some.
+        self.stencils: dict[Op, Stencil] = {}
+        self.in_strips: MappingPlan | None = None
+
+    def leave_out_stencils(self) -> None:
+        """Makes this the plan that no stencil changes."""
+        other = self.in_strips
+        if other is not None:
+            for name in self.__slots__:
+                setattr(self, name, getattr(other, name))
 
     @property
     def has_slices(self) -> bool:
@@ -189,14 +213,25 @@ def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
 
 def plan(module: Module, mode: str) -> MappingPlan:
     """The mapping plan of a module; `mode` as for `map_tensors`."""
+    in_strips = _plan(module, mode, {})
+    stencils = find(module.main.block) if mode in ("demand", "apart") else {}
+    if not stencils:
+        return in_strips
+    made = _plan(module, mode, stencils)
+    made.stencils = {stencil.op: stencil for stencil in stencils.values()}
+    made.in_strips = in_strips
+    return made
+
+
+def _plan(module: Module, mode: str, stencils: dict[Shape, Stencil]) -> MappingPlan:
     demands: dict[Value, Demand] = {}
     partners: dict[Value, Value] = {}
     if mode != "linear":
         least = _PRODUCTS if mode == "products" else 0
-        _visit(module.main.block, demands, partners, least)
+        _visit(module.main.block, demands, partners, least, stencils)
         if demands:
             # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
-            _visit(module.main.block, demands, partners, least)
+            _visit(module.main.block, demands, partners, least, stencils)
     runs = dict(_runs(module.main.block, 1)) if mode in ("demand", "apart") and demands else {}
     first_tiles = _first_tiles(module.main.block, demands)
     own_tiles = _own_tiles(demands) if mode == "apart" else {}
@@ -235,7 +270,7 @@ def _slices(runs: dict[Op, int], demands: dict[Value, Demand]) -> list[Slices]:
     for op, times in runs.items():
         slices: Slices | None = None
         for demand in [demands[v] for v in _as_whole(op) if v in demands]:
-            if demand.priority < _PRODUCTS:
+            if _STENCILS < demand.priority < _PRODUCTS:
                 own = found.setdefault((demand.op, demand.operand), Slices())
                 own.keys.add(demand.key())
                 slices = own if slices is None or slices is own else _joined(found, slices, own)
@@ -327,7 +362,13 @@ def _first_tiles(block: Block, demands: dict[Value, Demand]) -> dict[Value, int]
     return first
 
 
-def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Value], least: int) -> None:
+def _visit(
+    block: Block,
+    demands: dict[Value, Demand],
+    partners: dict[Value, Value],
+    least: int,
+    stencils: dict[Shape, Stencil],
+) -> None:
     for op in reversed(block.ops):
         name = op.name
         priority = _PRIORITY.get(name)
@@ -357,16 +398,22 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                 if demand is not None:
                     _want(demands, operand, demand.before(op))
         elif name == "ipu.map":
+            for array in arrays(op) if stencils else ():
+                stencil = stencils.get(array.shape)
+                if stencil is not None:
+                    _want(demands, array, Demand(stencil.op, stencil.operand, _STENCILS))
             _share(op, demands, partners)
+        elif name in ("pad", "concatenate") and stencils:
+            _want_source(op, demands, stencils)
         elif name in LOOPS:
             body = op.regions[-1]
             for region in op.regions:
-                _visit(region, demands, partners, least)
+                _visit(region, demands, partners, least, stencils)
             for operand, arg, result in zip(op.operands, body.args, op.results, strict=True):
                 _carry(demands, operand, [arg], result)
         elif name == "ipu.call":
             body = body_of(op)
-            _visit(body, demands, partners, least)
+            _visit(body, demands, partners, least, stencils)
             for operand, arg in zip(op.operands, body.args, strict=True):
                 demand = demands.get(arg)
                 if demand is not None:
@@ -374,7 +421,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
         else:
             for region in op.regions:
                 if name in ("if", "case"):
-                    _visit(region, demands, partners, least)
+                    _visit(region, demands, partners, least, stencils)
             for i, position in enumerate(op.attrs.get("state", ())):
                 _carry(demands, op.operands[1 + i], [r.args[i] for r in op.regions], op.results[position])
 
@@ -392,10 +439,23 @@ def _keep_place(op: Op, demands: dict[Value, Demand], partners: dict[Value, Valu
     """Gives the operand of an update in place the demand of the result, if it has a higher priority than its own."""
     for operand, result in zip(op.operands, op.results, strict=False):
         demand = demands.get(result)
-        if demand is not None and demand.priority > _PRIORITY.get(op.name, 0):
+        if demand is not None and demand.priority > _PRIORITY.get(op.name, -1):
             _want(demands, operand, demand)
             if result in partners:
                 partners.setdefault(operand, partners[result])
+
+
+def _want_source(op: Op, demands: dict[Value, Demand], stencils: dict[Shape, Stencil]) -> None:
+    """Where a stencil reads what an array was made longer to: the array lies in such blocks as well."""
+    demand = demands.get(op.result)
+    if demand is None or demand.priority != _STENCILS or demand.path:
+        return
+    number = max(range(len(op.operands)), key=lambda i: num_elements(op.operands[i].shape))
+    source = op.operands[number]
+    if 2 * num_elements(source.shape) > num_elements(op.result.shape):
+        stencil = stencils[op.result.shape]
+        own = stencils.setdefault(source.shape, stencil.source(op, number))
+        _want(demands, source, Demand(own.op, own.operand, _STENCILS))
 
 
 def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:

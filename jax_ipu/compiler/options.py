@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -55,6 +56,7 @@ class Options(NamedTuple):
         }
 
 
+@functools.lru_cache(maxsize=64)
 def compile_options(serialized: bytes) -> Options:
     """Reads the options from a serialised xla.CompileOptionsProto; options of XLA's compiler have no effect.
 

@@ -23,14 +23,22 @@ from jax_ipu.compiler.passes.arithmetic import (
     masked_sums,
     matmul_roles,
     narrow_sums,
+    padded_sums,
     short_reductions,
     simplify,
     sink_broadcasts,
+    window_reductions,
 )
-from jax_ipu.compiler.passes.collectives import combine_collectives, scattered_sums, sum_collectives
+from jax_ipu.compiler.passes.collectives import (
+    combine_collectives,
+    scattered_sums,
+    sum_collectives,
+    sums_after_loops,
+)
 from jax_ipu.compiler.passes.expansions import canonicalize, expand, inline, layouts, scalar_branches
 from jax_ipu.compiler.passes.in_parts import blocks, index_parts, long_reductions, long_rows, row_loops
 from jax_ipu.compiler.passes.indices import (
+    counted_rows,
     flat_indices,
     known_indices,
     last_updates,
@@ -70,10 +78,12 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("wrap indices", wrap_indices.run),
     ("host memory", host_memory.run),
     ("read ahead", read_ahead.run),
+    ("sums after loops", sums_after_loops.run),
     ("sum collectives", sum_collectives.run),
     ("scattered sums", scattered_sums.run),
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
+    ("counted rows", counted_rows.run),
     ("stacked lookups", stacked_lookups.run),
     ("nested updates", nested_updates.run),
     ("hoist broadcasts", hoist_broadcasts.run),
@@ -82,8 +92,11 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dce before partial reads", dce.run),
     ("partial reads", partial_reads.run),
     ("true positions", true_positions.run),
+    ("window reductions", window_reductions.run),
     ("integer divisions", integer_divisions.run),
     ("cse again", cse.run),
+    ("padded sums", padded_sums.run),
+    ("dce before masked parts", dce.run),
     ("masked parts", masked_parts.run),
     ("narrow sums", narrow_sums.run),
     ("random counters", random_counters.run),

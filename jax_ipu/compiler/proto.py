@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 
 # Field of xla.CompileOptionsProto: ExecutableBuildOptionsProto executable_build_options.
@@ -57,6 +59,7 @@ def message(field: int, data: bytes) -> bytes:
     return bytes([field << 3 | 2]) + bytes([*size, length]) + data
 
 
+@functools.lru_cache(maxsize=64)
 def build_options(serialized_options: bytes) -> bytes:
     """The ExecutableBuildOptionsProto in a CompileOptionsProto; b"" where there is none."""
     build = dict(proto_fields(serialized_options)).get(BUILD_OPTIONS_FIELD, b"")

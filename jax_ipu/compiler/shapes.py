@@ -87,3 +87,14 @@ class ConvShape:
         """The dimensions of [N, O, *spatial] from major to minor, in the order of the result of the op."""
         rank = len(self.output_permutation)
         return tuple(self.output_permutation.index(d) for d in range(rank))
+
+
+def pairs(attr: object, rank: int) -> list[tuple[int, int]]:
+    """The padding of each dimension of windows, before and after."""
+    if attr is None:
+        return [(0, 0)] * rank
+    assert isinstance(attr, tuple)
+    if attr and not isinstance(attr[0], tuple):
+        # A dense splat of one dimension is imported as a flat tuple.
+        return list(zip(attr[::2], attr[1::2], strict=True))
+    return list(attr)

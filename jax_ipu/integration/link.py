@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jax_ipu.integration.jitted import PLATFORM, is_jitted
+from jax_ipu.integration.tracebacks import boundary
 
 _group: contextvars.ContextVar[str] = contextvars.ContextVar("link group", default="")
 _numbers = itertools.count(1)
@@ -45,6 +46,7 @@ def enable() -> None:
     compiler.compile_or_get_cached = replacement
 
 
+@boundary
 def link(*programs: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
     """Functions that share one engine of an IPU, and the variables of the arrays that they hand to each other.
 

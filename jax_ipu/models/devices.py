@@ -24,8 +24,9 @@ def first_devices(count: int) -> list[Any]:
         config.device_count = count
     devices = jax.local_devices(backend=PLATFORM)
     if len(devices) < count:
+        there = "is 1 IPU" if len(devices) == 1 else f"are {len(devices)} IPUs"
         raise RuntimeError(
-            f"num_ipus={count}, but there are {len(devices)} IPUs: set JAX_IPU_DEVICE_COUNT={count}, or "
+            f"num_ipus={count}, but there {there}: set JAX_IPU_DEVICE_COUNT={count}, or "
             f"jax_ipu.config.device_count = {count} before the first use of JAX"
         )
     return list(devices[:count])

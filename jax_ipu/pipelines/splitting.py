@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jax_ipu.compiler.tables import percent_text
 from jax_ipu.config import config
 from jax_ipu.estimates import WITHOUT_ADVICE, estimate
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.pipelines.shapes import shape_of, struct
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Stages:
         return "\n".join(lines)
 
 
+@boundary
 def split_into_stages(
     loss: Callable[..., Any], params: Any, x: Any, *targets: Any, count: int, optimizer: Any = None
 ) -> Stages:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jax_ipu.config import config
 from jax_ipu.estimates import WITHOUT_ADVICE, Estimate, estimate
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.names import nearest
 from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, order_of_all
 from jax_ipu.pipelines.shapes import shape_of, struct
@@ -30,6 +31,7 @@ class PipelineState(NamedTuple):
     optimizer: list[Any]
 
 
+@boundary
 def pipeline(
     stages: Sequence[Callable[..., Any]],
     *,
@@ -123,6 +125,7 @@ class Pipeline:
         self._slots: list[list[Any]] = []
         self._checked: Any = None
 
+    @boundary
     def place(self, params: Sequence[Any]) -> list[Any]:
         """The weights of each stage on its IPU, or on each of its IPUs.
 
@@ -139,6 +142,7 @@ class Pipeline:
             raise ValueError(f"weights of {len(params)} stages were given to a pipeline of {len(self._stages)}")
         return [stage.put(one) for stage, one in zip(self._stages, params, strict=True)]
 
+    @boundary
     def init(self, params: Sequence[Any]) -> PipelineState:
         """The state for :meth:`step`: the weights, and the optimizer's state for them.
 
@@ -160,6 +164,7 @@ class Pipeline:
         start = jax.jit(self.optimizer.init)
         return PipelineState(placed, [stage.put(start(one)) for stage, one in zip(self._stages, placed, strict=True)])
 
+    @boundary
     def step(self, state: PipelineState, x: Any, *targets: Any) -> tuple[PipelineState, Any]:
         """A training step: the new state and the mean loss of the batch. The arrays of the old state are given up.
 
@@ -192,6 +197,7 @@ class Pipeline:
             self._sums[number], loss = changed[2], changed[3]
         return PipelineState(params, optimizer), loss
 
+    @boundary
     def value_and_grad(self, params: Sequence[Any], x: Any, *targets: Any) -> tuple[Any, list[Any]]:
         """The mean loss of a batch, and its gradient for the weights of each stage.
 
@@ -213,6 +219,7 @@ class Pipeline:
             means.append(mean)
         return means[-1]["loss"], [mean["gradients"] for mean in means]
 
+    @boundary
     def loss(self, params: Sequence[Any], x: Any, *targets: Any) -> Any:
         """The mean loss of a batch, computed forward only.
 
@@ -237,6 +244,7 @@ class Pipeline:
             losses.append(value)
         return sum(float(value) for value in losses) / self.batches
 
+    @boundary
     def timeline(self, params: Sequence[Any], x: Any, *targets: Any) -> Timeline:
         """When each stage computes which micro-batch in a step, by the estimates of its programs. Nothing is run.
 
@@ -261,6 +269,7 @@ class Pipeline:
         seconds = {key: one.seconds or 0.0 for key, one in found.items()}
         return timeline(self.schedule, len(self._stages), self.batches, seconds, send)
 
+    @boundary
     def fullest_tile_bytes(self, params: Sequence[Any], x: Any, *targets: Any) -> int:
         """Bytes on the fullest tile of any stage at its fullest moment, by the estimates. Nothing is run.
 

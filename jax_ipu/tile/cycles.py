@@ -52,12 +52,12 @@ ipu_hw_cycle_count = ipu_cycle_count
 
 
 def ipu_cycle_count_overhead() -> int:
-    """The cycles between two counts in a row on the configured IPU: those of a count, and of its sync.
+    """The cycles between two counts in a row on the configured IPU.
 
     Examples:
         >>> from jax_ipu.tile import ipu_cycle_count_overhead
         >>> ipu_cycle_count_overhead()
-        171
+        45
     """
     from jax_ipu import _ipu
     from jax_ipu.config import config

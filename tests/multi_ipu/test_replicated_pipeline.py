@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
@@ -240,3 +240,23 @@ def test_equal_stages_times_data_parallel_in_one_program():
         weights, wanted = on_cpu(expected, (weights, xs, ys))
         np.testing.assert_allclose(value, wanted, rtol=1e-5)
     np.testing.assert_allclose(placed, weights, rtol=1e-4, atol=1e-5)
+
+
+def test_replicas_cost_their_sum_of_gradients_alone():
+    """Two rows of stages, each with half of every micro-batch, against one with a batch of half the size."""
+
+    def estimate(replicas, rows):
+        mesh = AbstractMesh((replicas, 4), ("data", "stage"))
+        shapes = [((4, 4, 512, 512), P("stage")), ((8, rows, 512), P(None, "data")), ((8, rows, 512), P(None, "data"))]
+        arguments = [jax.ShapeDtypeStruct(s, jnp.float32, sharding=NamedSharding(mesh, p)) for s, p in shapes]
+        return jax_ipu.estimate(step_of(mesh, 4), *arguments, target="ipu2", donate_argnums=0)
+
+    def sum_of_gradients():
+        mesh = AbstractMesh((2, 4), ("data", "stage"))
+        both = jax.shard_map(lambda g: jax.lax.psum(g, "data"), mesh=mesh, in_specs=P("stage"), out_specs=P("stage"))
+        shape = jax.ShapeDtypeStruct((4, 4, 512, 512), jnp.float32, sharding=NamedSharding(mesh, P("stage")))
+        return jax_ipu.estimate(both, shape, target="ipu2")
+
+    two, one, added = estimate(2, 128), estimate(1, 64), sum_of_gradients()
+    assert two.fits and one.fits
+    assert two.cycles - one.cycles < 1.1 * added.cycles + 0.02 * one.cycles

@@ -14,7 +14,7 @@ from jax_ipu.compiler import ffi_calls
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.frontend.attributes import BY_NAME, argument_attributes, entries_of, read
 from jax_ipu.compiler.frontend.donation import restore_attributes
-from jax_ipu.compiler.frontend.large_constants import LargeConstants
+from jax_ipu.compiler.frontend.large_constants import LargeConstants, may_be_large
 from jax_ipu.compiler.frontend.literals import bytes_from_text, literal
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
@@ -130,6 +130,7 @@ class _Importer:
         self._values: dict[Any, Value] = {}
         self._tuples: dict[Any, list[Any]] = {}
         self.origins: dict[Op, Any] = {}
+        self.large_constants: list[Any] = []
 
     def block(self, mlir_block: Any) -> Block:
         types, values, tuples = self._types, self._values, self._tuples
@@ -205,6 +206,8 @@ class _Importer:
     ) -> dict[str, Any]:
         if name == "constant":
             shape, dtype = result_types[0]
+            if may_be_large(shape):
+                self.large_constants.append(operation)
             try:
                 return {"value": self.constants.behind(literal(mlir_attrs["value"], shape, dtype))}
             except (RuntimeError, TypeError):
@@ -279,5 +282,5 @@ def _import_module(source: mlir.Module, constants: LargeConstants) -> Module:
     given = source.operation.attributes
     attrs = {name: read(given, name) for name in given.keys()}
     imported = Module(str(attrs.get("sym_name", "main")), functions, attrs, source)
-    imported.origins = importer.origins
+    imported.origins, imported.large_constants = importer.origins, importer.large_constants
     return imported

@@ -22,6 +22,8 @@ from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, numpy_dty
 
 # Bytes from which a constant is large.
 LARGE = 1 << 14
+# Of an element of a type that has stand-ins.
+_MOST_BYTES = 8
 # The newest version of the encoding that is known.
 _VERSION = 6
 # Who writes VHLO, and its numbers, which are stable: the attribute of a constant, the type of a tensor, element types.
@@ -100,7 +102,12 @@ def _large_attribute(operation: Any) -> Any:
         attribute = operation.attributes["value"]
     except (RuntimeError, TypeError):  # MLIR's bindings have no class for complex numbers
         return None
-    return attribute if type(attribute) in DENSE and len(attribute) * 8 >= LARGE else None
+    return attribute if type(attribute) in DENSE and len(attribute) * _MOST_BYTES >= LARGE else None
+
+
+def may_be_large(shape: Shape) -> bool:
+    """Whether a constant of this shape may be large, whatever its element type."""
+    return math.prod(shape) * _MOST_BYTES >= LARGE
 
 
 def only_in_constants(module: mlir.Module) -> bool:
@@ -120,7 +127,7 @@ def only_in_constants(module: mlir.Module) -> bool:
 def _may_be_large(attribute: Any) -> bool:
     kind = type(attribute)
     if kind in DENSE:
-        return len(attribute) * 8 >= LARGE
+        return len(attribute) * _MOST_BYTES >= LARGE
     if kind is mlir.ArrayAttr:
         return any(_may_be_large(attribute[i]) for i in range(len(attribute)))
     if kind is mlir.DictAttr:

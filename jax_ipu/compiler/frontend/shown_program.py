@@ -10,7 +10,6 @@ from typing import Any
 
 from jaxlib.mlir import ir as mlir
 
-from jax_ipu.compiler.frontend.depth import nested_ops
 from jax_ipu.compiler.frontend.large_constants import LargeConstants
 from jax_ipu.compiler.ir import Module
 
@@ -25,7 +24,7 @@ def shown_program(module: Module, constants: LargeConstants) -> bytes:
     Shardings of a program with a single partition are left out, and the elements of large constants.
     """
     source = module.source
-    _elide_constants(source, constants)
+    _elide_constants(module, constants)
     with source.context:
         for together in module.combined:
             _combine(together)
@@ -36,16 +35,15 @@ def shown_program(module: Module, constants: LargeConstants) -> bytes:
     return buffer.getvalue()
 
 
-def _elide_constants(source: Any, constants: LargeConstants) -> None:
-    for view in [op for op in nested_ops(source.operation) if op.operation.name == "stablehlo.constant"]:
-        operation = view.operation
+def _elide_constants(module: Module, constants: LargeConstants) -> None:
+    for operation in module.large_constants:
         if not constants.is_large(operation):
             continue
         result = operation.results[0]
         call = mlir.Operation.create(
             "stablehlo.custom_call",
             results=[result.type],
-            attributes={"call_target_name": mlir.StringAttr.get(ELIDED, source.context)},
+            attributes={"call_target_name": mlir.StringAttr.get(ELIDED, module.source.context)},
             loc=operation.location,
             ip=mlir.InsertionPoint(operation),
         )

@@ -98,8 +98,9 @@ class Context:
         self.strided_only = True
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
-        # Sort -> the first one that is alike, where they share a function; first sort -> that, and its operands.
+        # Of sorts that are alike, each -> the first of them, whose function all call.
         self.alike: dict[Op, Op] = {}
+        # First sort -> the function, and the variables that it sorts.
         self.sorts: dict[Op, tuple[_ipu.Function, list[_ipu.Tensor]]] = {}
         self._lowerings, self._creators = lowerings, creators
         # The ops that were lowered: number n of `_ipu.set_origin` stands for the nth of them, counted from 1.

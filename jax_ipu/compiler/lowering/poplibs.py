@@ -14,15 +14,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.expression import region_program, single_op
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.location import operation_path
-from jax_ipu.compiler.lowering import convolution, index, product, table, window
+from jax_ipu.compiler.lowering import convolution, index, product, table
 from jax_ipu.compiler.lowering.context import Context, Creator, Lowering, broadcast, expression_of
+from jax_ipu.compiler.lowering.poplibs_limits import (
+    MOVED,
+    Lacks,
+    check_moved,
+    check_product,
+    check_type,
+    combination,
+    window_of,
+)
 from jax_ipu.compiler.lowering.sort_keys import single_key
 from jax_ipu.compiler.mapping import Demand
-from jax_ipu.compiler.shapes import ConvShape, DotShape
+from jax_ipu.compiler.shapes import ConvShape, DotShape, pairs
 from jax_ipu.compiler.types import num_elements, pack_scalar
 from jax_ipu.poplibs import load
 
@@ -42,7 +50,6 @@ _REDUCTIONS = {
     "maximum": ("f32", "f16", "s32", "u32"),
     "minimum": ("f32", "f16", "s32", "u32"),
 }
-_MOVED = ("f32", "f16", "s32", "u32", "pred")  # by gathers and slices
 _LOGICAL = {"and": "and", "multiply": "and", "minimum": "and", "or": "or", "add": "or", "maximum": "or"}
 
 
@@ -93,7 +100,7 @@ class PopLibs:
         return result
 
     def creators(self) -> dict[str, Creator]:
-        """The table from op to the function that lays out its operands."""
+        """The table from op to the function that maps its operands to tiles."""
         own = {"convolution": self._create_convolution_operand, "dot_general": self._create_product_operand}
         return {**table.CREATORS, **own}
 
@@ -119,7 +126,7 @@ class PopLibs:
     def _dot_general(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         shape = DotShape(op)
         result = op.result
-        _check_product(op)
+        check_product(op)
         lhs, rhs = context.operands(op)
         a = product.as_matrix(lhs, shape.lhs_permutation, shape.lhs)
         b = product.as_matrix(rhs, shape.rhs_permutation, shape.rhs)
@@ -133,8 +140,8 @@ class PopLibs:
         op = demand.op
         shape = DotShape(op)
         try:
-            _check_product(op)
-        except _Lacks:
+            check_product(op)
+        except Lacks:
             return product.create_operand(context, demand, dtype, name)
         self.prepare(context.graph)
         types = (dtype, op.result.dtype)
@@ -155,7 +162,7 @@ class PopLibs:
 
     def _convolution(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         shape = ConvShape(op)
-        window = _window(op, shape)
+        window = window_of(op, shape)
         lhs, rhs = context.operands(op)
         made = self.module.convolution(
             context.graph,
@@ -176,8 +183,8 @@ class PopLibs:
         op = demand.op
         shape = ConvShape(op)
         try:
-            window = _window(op, shape)
-        except _Lacks:
+            window = window_of(op, shape)
+        except Lacks:
             return convolution.create_operand(context, demand, dtype, name)
         self.prepare(context.graph)
         lhs, rhs = (
@@ -195,14 +202,14 @@ class PopLibs:
     # Linear algebra, top-k ----------------------------------------------------------------------------------------
 
     def _cholesky(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        _check_type("Cholesky factor", op, ("f32",))
+        check_type("Cholesky factor", op, ("f32",))
         (a,) = context.operands(op)
         lower = bool(op.attrs.get("lower", False))
         planning = (context.planning, self.plans)
         return [self.module.cholesky(context.graph, a, lower, context.sequence, context.name(op), *planning)]
 
     def _triangular_solve(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        _check_type("triangular system", op, ("f32",))
+        check_type("triangular system", op, ("f32",))
         a, b = context.operands(op)
         form = (bool(op.attrs[name]) for name in ("left_side", "lower", "unit_diagonal"))
         transposed = op.attrs["transpose_a"] in ("TRANSPOSE", "ADJOINT")
@@ -210,7 +217,7 @@ class PopLibs:
         return [self.module.triangular_solve(context.graph, a, b, *form, transposed, *where)]
 
     def _top_k(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        _check_type("top-k", op, ("f32", "f16", "s32", "u32"))
+        check_type("top-k", op, ("f32", "f16", "s32", "u32"))
         largest = bool(op.attrs.get("largest", True))
         (tensor,) = context.operands(op)
         values, places = self.module.top_k(
@@ -221,14 +228,14 @@ class PopLibs:
     def _sort(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         key = single_key(region_program(op.regions[0], op))
         if key is None:
-            raise _Lacks("popops sorts by one key, in the order of numbers")
+            raise Lacks("popops sorts by one key, in the order of numbers")
         if key.program.inputs[0] not in ("f32", "f16", "s32", "u32"):
-            raise _Lacks(f"popops sorts no {key.program.inputs[0]}")
+            raise Lacks(f"popops sorts no {key.program.inputs[0]}")
         for operand in op.operands:
-            if operand.dtype not in _MOVED:
-                raise _Lacks(f"PopLibs moves no {operand.dtype}")
+            if operand.dtype not in MOVED:
+                raise Lacks(f"PopLibs moves no {operand.dtype}")
         if op.attrs.get("in_place"):
-            raise _Lacks("popops sorts into other memory")
+            raise Lacks("popops sorts into other memory")
         name = context.name(op)
         rank = len(op.results[0].shape)
         dim = op.attrs.get("dimension", -1) % rank
@@ -248,7 +255,7 @@ class PopLibs:
         expression = expression_of(op.attrs["program"])
         reason = self.module.why_not(expression)
         if reason:
-            raise _Lacks(reason)
+            raise Lacks(reason)
         over = op.attrs.get("write_over", {})
         outs = [context.tensor(over[i]) if i in over else None for i in range(len(op.results))]
         made = self.module.map(
@@ -259,7 +266,7 @@ class PopLibs:
     def _iota(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         dtype, shape, dim = op.result.dtype, op.result.shape, op.attrs["iota_dimension"]
         if dtype not in ("f32", "f16", "s32", "u32"):
-            raise _Lacks(f"popops counts in s32 and u32, not in {dtype}")
+            raise Lacks(f"popops counts in s32 and u32, not in {dtype}")
         name = context.name(op)
         result = context.allocate(op.result, name)
         whole = dtype if dtype in ("s32", "u32") else "s32"
@@ -273,29 +280,29 @@ class PopLibs:
 
     def _reduce(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         if len(op.results) != 1:
-            raise _Lacks("popops reduces one tensor")
+            raise Lacks("popops reduces one tensor")
         operand, initial = op.operands
         program = region_program(op.regions[0], op)
         operands = set(program.code[0][3:5]) if len(program.code) == 1 else set()
         if operands != {0, 1} or program.outputs != [len(program.inputs) + len(program.constants)]:
-            raise _Lacks("popops reduces by one operation")
+            raise Lacks("popops reduces by one operation")
         name, dtype = program.code[0][0], operand.dtype
         if dtype == "pred" and name in _LOGICAL:
             name = _LOGICAL[name]
         elif dtype not in _REDUCTIONS.get(name, ()):
-            raise _Lacks(f"popops has no reduction of {dtype} by {name}")
+            raise Lacks(f"popops has no reduction of {dtype} by {name}")
         tensor = context.tensor(operand)
         debug = context.name(op)
         dims = list(op.attrs["dimensions"])
         if not dims:
-            raise _Lacks("popops reduces no dimension away")
+            raise Lacks("popops reduces no dimension away")
         wide = op.result.dtype != dtype
         reduced = self.module.reduce(context.graph, tensor, name, dims, context.sequence, debug, wide)
         literal = initial.op.attrs["value"] if initial.op is not None and initial.op.name == "constant" else None
         if literal is not None and literal.data == _identity(name, dtype):
             return [reduced]
         if wide:
-            raise _Lacks("popops has no start value of another type")
+            raise Lacks("popops has no start value of another type")
         start = broadcast(context.tensor(initial), op.result.shape, ())
         combine = expression_of(program)
         return list(self.module.map(context.graph, combine, [start, reduced], [None], context.sequence, debug))
@@ -304,26 +311,26 @@ class PopLibs:
 
     def _reduce_window(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         if len(op.results) != 1:
-            raise _Lacks("popnn pools one tensor")
+            raise Lacks("popnn pools one tensor")
         operand, initial = op.operands
         name = single_op(op.regions[0])
         if name in ("maximum", "minimum"):
-            raise _Lacks(f"popnn's {name} of floats has no NaN, and no infinity where all elements are one")
+            raise Lacks(f"popnn's {name} of floats has no NaN, and no infinity where all elements are one")
         if name != "add" or operand.dtype not in ("f32", "f16"):
-            raise _Lacks(f"popnn pools no {operand.dtype} by {name or 'several operations'}")
+            raise Lacks(f"popnn pools no {operand.dtype} by {name or 'several operations'}")
         literal = initial.op.attrs["value"] if initial.op is not None and initial.op.name == "constant" else None
         if literal is None or literal.data != pack_scalar(operand.dtype, 0):
-            raise _Lacks("popnn's sums begin with 0")
+            raise Lacks("popnn's sums begin with 0")
         rank = len(operand.shape)
         sizes = op.attrs["window_dimensions"]
         strides = op.attrs.get("window_strides", (1,) * rank)
-        padding = window.pairs(op.attrs.get("padding"), rank)
+        padding = pairs(op.attrs.get("padding"), rank)
         if set(op.attrs.get("base_dilations", ())) | set(op.attrs.get("window_dilations", ())) > {1}:
-            raise _Lacks("popnn has no dilated windows")
+            raise Lacks("popnn has no dilated windows")
         spatial = [d for d in range(rank) if (sizes[d], strides[d], padding[d]) != (1, 1, (0, 0))]
         others = [d for d in range(rank) if d not in spatial]
         if not spatial:
-            raise _Lacks("the window is one element")
+            raise Lacks("the window is one element")
         # The last of the other dimensions are the channels.
         order = [*others, *spatial]
         shape = [operand.shape[d] for d in order]
@@ -343,12 +350,12 @@ class PopLibs:
         return [made.dim_shuffle([order.index(d) for d in range(rank)])]
 
     def _select_and_scatter(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        raise _Lacks("popnn's gradient of maximum pooling goes to all elements that are as large as the maximum")
+        raise Lacks("popnn's gradient of maximum pooling goes to all elements that are as large as the maximum")
 
     # Positions known at run time -----------------------------------------------------------------------------------
 
     def _gather(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        _check_moved(op, 1)
+        check_moved(op, 1)
         numbers = op.attrs["dimension_numbers"]
         operand, indices = context.operands(op)
         return [
@@ -369,18 +376,18 @@ class PopLibs:
         ]
 
     def _dynamic_slice(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        _check_moved(op, 1)
+        check_moved(op, 1)
         if op.result.shape == op.operands[0].shape:
-            raise _Lacks("the slice is the whole operand")
+            raise Lacks("the slice is the whole operand")
         operand, *starts = context.operands(op)
         where = (context.sequence, context.name(op))
         return [self.module.dynamic_slice(context.graph, operand, starts, op.result.shape, *where)]
 
     def _dynamic_update_slice(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-        _check_moved(op, 2)
+        check_moved(op, 2)
         operand, update, *starts = op.operands
         if update.shape == operand.shape:
-            raise _Lacks("the slice is the whole operand")
+            raise Lacks("the slice is the whole operand")
         target = index.writeable(context, op, operand)
         positions = [context.tensor(s) for s in starts]
         where = (context.sequence, context.name(op))
@@ -389,19 +396,19 @@ class PopLibs:
 
     def _scatter(self, context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         if len(op.results) != 1:
-            raise _Lacks("popops updates one tensor")
+            raise Lacks("popops updates one tensor")
         operand, indices, updates = op.operands
-        _check_moved(op, 1, 2)
+        check_moved(op, 1, 2)
         numbers = op.attrs["scatter_dimension_numbers"]
         inserted, batching = numbers["inserted_window_dims"], numbers["input_batching_dims"]
         windows = iter(numbers["update_window_dims"])
         window = [1 if d in (*inserted, *batching) else updates.shape[next(windows)] for d in range(len(operand.shape))]
         moving = numbers["scattered_dims_to_operand_dims"]
         if not moving or any(window[d] != 1 for d in moving):
-            raise _Lacks("popops updates slices of one element along the dimensions of their positions")
-        operation = _combination(op)
+            raise Lacks("popops updates slices of one element along the dimensions of their positions")
+        operation = combination(op)
         if operation and operand.dtype == "pred":
-            raise _Lacks(f"popops updates no pred by {operation}")
+            raise Lacks(f"popops updates no pred by {operation}")
         target = index.writeable(context, op, operand)
         self.module.scatter(
             context.graph,
@@ -419,10 +426,6 @@ class PopLibs:
             context.name(op),
         )
         return [target]
-
-
-class _Lacks(Exception):
-    """PopLibs has not what an op asks for."""
 
 
 class _Either:
@@ -444,7 +447,7 @@ class _Either:
                 context.sequence.add(sequence)
                 self._poplibs.choices.append(Choice(op, "PopLibs", ""))
                 return results
-            except _Lacks as lacks:
+            except Lacks as lacks:
                 reason = str(lacks)
             except _ipu.Error:
                 raise
@@ -469,58 +472,6 @@ class _Either:
             context.tensors.update(given)
 
 
-def _check_product(op: Op) -> None:
-    types = (*(o.dtype for o in op.operands), op.result.dtype)
-    if types not in (("f32",) * 3, ("f16",) * 3, ("f16", "f16", "f32")):
-        raise _Lacks(f"poplin has no product of {types[0]} and {types[1]} to {types[2]}")
-    if 0 in DotShape(op).lhs:
-        raise _Lacks("there is nothing to add up")
-
-
-def _window(op: Op, shape: ConvShape) -> tuple[object, ...]:
-    """The window of a convolution, without its batch groups."""
-    types = (*(o.dtype for o in op.operands), op.result.dtype)
-    if types not in (("f32",) * 3, ("f16",) * 3, ("f16", "f16", "f32")):
-        raise _Lacks(f"poplin has no convolution of {types[0]} and {types[1]} to {types[2]}")
-    if shape.window[-1] != 1:
-        raise _Lacks("poplin has no batch groups")
-    if not shape.window[0]:
-        raise _Lacks("there is no spatial dimension")
-    return shape.window[:-1]
-
-
-def _batching(operand_dims: Sequence[int], indices_dims: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(operand_dims, indices_dims, strict=True))
-
-
-def _combination(op: Op) -> str:
-    """How a scatter combines an element with its update: "" if the update replaces it."""
-    program = region_program(op.regions[0], op)
-    if not program.code and program.outputs == [1]:
-        return ""
-    name, operands = "several operations", set()
-    if len(program.code) == 1:
-        name, operands = program.code[0][0], set(program.code[0][3:5])
-    if name not in ("add", "multiply", "maximum", "minimum") or operands != {0, 1}:
-        raise _Lacks(f"popops updates no slices by {name}")
-    return name
-
-
-def _check_moved(op: Op, first_index: int, end: int | None = None) -> None:
-    """The types of an op that moves slices: the operand's, and those of the positions."""
-    if op.operands[0].dtype not in _MOVED:
-        raise _Lacks(f"PopLibs has no slices of {op.operands[0].dtype}")
-    for position in op.operands[first_index:end]:
-        if position.dtype not in ("s32", "u32"):
-            raise _Lacks(f"popops takes positions of s32 and u32, not {position.dtype}")
-
-
-def _check_type(what: str, op: Op, known: tuple[str, ...]) -> None:
-    dtype = op.operands[0].dtype
-    if dtype not in known:
-        raise _Lacks(f"PopLibs has no {what} of {dtype}")
-
-
 def _identity(name: str, dtype: str) -> bytes | None:
     if name in ("add", "or"):
         return pack_scalar(dtype, 0)
@@ -531,4 +482,5 @@ def _identity(name: str, dtype: str) -> bytes | None:
     return None
 
 
-__all__ = ["Choice", "CompileError", "PopLibs"]
+def _batching(operand_dims: Sequence[int], indices_dims: Sequence[int]) -> list[tuple[int, int]]:
+    return list(zip(operand_dims, indices_dims, strict=True))

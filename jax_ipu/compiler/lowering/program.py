@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Op, Value
-from jax_ipu.compiler.lowering import rivals, sort, spread
+from jax_ipu.compiler.lowering import rivals, sort, spread, stencils
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
@@ -181,6 +181,7 @@ def lower_into(
     def trial() -> Context:
         return context_for(graph_for(program, target, settings), MappingPlan({}, {}, {}, {}, []))
 
+    stencils.settle(program.mapping, target, trial, block)
     rivals.settle(program.mapping, target, trial)
     spread.settle(program.mapping, trial)
     if poplibs:

@@ -52,6 +52,7 @@ CREATORS: dict[str, Creator] = {
     **product.CREATORS,
     **sort.CREATORS,
     **tiles.CREATORS,
+    **views.CREATORS,
 }
 
 _DYNAMIC = "make every shape static (pad to a fixed size and mask)"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, broadcast, part_of
+from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.types import num_elements
 
 
@@ -110,6 +111,16 @@ def lower_saved(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return [context.copy(context.tensor(op.operands[0]), context.name(op))]
 
 
+def create_blocks(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    """A variable of the shape that a stencil reads, in blocks; None where strips are as good."""
+    stencil = context.mapping.stencils[demand.op]
+    if stencil.parts is None:
+        return None
+    tensor = context.graph.add_variable(dtype, stencil.array.shape, name)
+    context.graph.map_in_blocks(tensor, stencil.parts)
+    return tensor
+
+
 LOWERINGS = {
     "ipu.copy": lower_saved,
     "reshape": lower_reshape,
@@ -122,3 +133,5 @@ LOWERINGS = {
     "optimization_barrier": lower_optimization_barrier,
     "copy": lower_copy,
 }
+
+CREATORS = {"slice": create_blocks, "pad": create_blocks, "concatenate": create_blocks}

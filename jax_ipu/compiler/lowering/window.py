@@ -8,18 +8,8 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, expression_of
+from jax_ipu.compiler.shapes import pairs
 from jax_ipu.compiler.types import num_elements
-
-
-def pairs(attr: object, rank: int) -> list[tuple[int, int]]:
-    """The padding of each dimension, before and after."""
-    if attr is None:
-        return [(0, 0)] * rank
-    assert isinstance(attr, tuple)
-    if attr and not isinstance(attr[0], tuple):
-        # A dense splat of one dimension is imported as a flat tuple.
-        return list(zip(attr[::2], attr[1::2], strict=True))
-    return list(attr)
 
 
 def lower_reduce_window(context: Context, op: Op) -> Sequence[_ipu.Tensor]:

@@ -14,9 +14,13 @@ def run_block(block: Block) -> None:
     """Removes dead ops from the block and the regions inside; ops with effects stay."""
     kept: list[Op] = []
     for op in reversed(block.ops):
-        if not any(result.users for result in op.results) and not has_effect(op):
-            op.drop()
-            continue
+        for result in op.results:
+            if result.users:
+                break
+        else:
+            if not has_effect(op):
+                op.drop()
+                continue
         if op.regions:
             if op.name in LOOPS:
                 _drop_dead_state(op)

@@ -141,15 +141,17 @@ Rule = Callable[[Op, Rewriter], "Sequence[Value] | Value | None"]
 def rewrite(block: Block, rules: dict[str, Rule]) -> None:
     """Applies to each op the rule for its name, once, in the regions of an op before the op itself."""
     rewriter = Rewriter()
-    for op in block.ops:
+    ops, done = block.ops, 0
+    for position, op in enumerate(ops):
         for region in op.regions:
             rewrite(region, rules)
-        rule = rules.get(op.name)
-        if rule is None:
-            rewriter.ops.append(op)
+        if op.name not in rules:
             continue
+        # What no rule is for is taken over in one piece: most passes find no op at all.
+        rewriter.ops += ops[done:position]
+        done = position + 1
         rewriter.location = op.location
-        replacement = rule(op, rewriter)
+        replacement = rules[op.name](op, rewriter)
         if replacement is None:
             rewriter.ops.append(op)
             continue
@@ -157,4 +159,5 @@ def rewrite(block: Block, rules: dict[str, Rule]) -> None:
         for result, value in zip(op.results, values, strict=True):
             result.replace_with(value)
         op.drop()
-    block.ops = rewriter.ops
+    if done:
+        block.ops = rewriter.ops + ops[done:]

@@ -9,7 +9,7 @@ compiler leaves out, -0 may stay -0 where the sum is 0.
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import replaces_state, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
+from jax_ipu.compiler.ir import Module, Op, Value, clone_block
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.passes.state.branch_state import UPDATES
 from jax_ipu.compiler.types import FLOAT
@@ -57,10 +57,7 @@ def _behind(value: Value, predicate: Value, place: int, rewriter: Rewriter) -> V
     inner = _behind(op.operands[0], predicate, place, rewriter)
     if inner is None:
         return None
-    regions = []
-    for body in op.regions:
-        args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in body.args]
-        regions.append(Block(args, clone_ops(body, dict(zip(body.args, args, strict=True)))))
+    regions = [clone_block(body) for body in op.regions]
     return rewriter.emit(op.name, (inner, *op.operands[1:]), value.shape, value.dtype, dict(op.attrs), regions)
 
 

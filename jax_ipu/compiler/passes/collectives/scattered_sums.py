@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of, size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of, clone_block, size_in_bytes
 from jax_ipu.compiler.passes.collectives.combine_collectives import MAX_BYTES_OF_PAIRS
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.replica_groups import Groups, groups_of
@@ -63,7 +63,7 @@ def _slice(op: Op, rewriter: Rewriter, count: int, blocks: dict[Op, Block], made
     if dims or dim is None:
         return None
     attrs = {**total.attrs, "scatter_dimension": order[dim]}
-    region = total.regions.pop()
+    region = clone_block(total.regions[0])
     shape = [op.result.shape[order.index(d)] for d in range(len(order))]
     part = rewriter.emit("reduce_scatter", total.operands, tuple(shape), whole.dtype, attrs, (region,))
     made[total] = rewriter.transpose(part, order)

@@ -10,7 +10,7 @@ again.
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import single_op
-from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of
+from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of, clone_block
 from jax_ipu.compiler.passes.collectives.combine_collectives import combination_key
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 
@@ -38,7 +38,7 @@ def _add(op: Op, rewriter: Rewriter, blocks: dict[Op, Block]) -> Value | None:
     if combination_key(first) != combination_key(second):
         return None
     summed = rewriter.elementwise("add", first.operands[0], second.operands[0])
-    region = second.regions.pop()
+    region = clone_block(second.regions[0])
     attrs = dict(second.attrs)
     total = Op("all_reduce", [summed], [(op.result.shape, op.result.dtype)], attrs, (region,), rewriter.location)
     rewriter.ops.append(total)

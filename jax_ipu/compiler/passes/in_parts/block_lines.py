@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jax_ipu.compiler.expression import is_elementwise
-from jax_ipu.compiler.ir import Block, Op, Value, clone_ops
+from jax_ipu.compiler.ir import Op, Value, clone_block
 from jax_ipu.compiler.passes.in_parts.block_axes import Axes
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape, num_elements
@@ -74,10 +74,7 @@ def fold(ops: Sequence[Op], sinks: Sequence[Op], axes: Axes, extent: int, rewrit
                 views[operand, axis] = rewriter.reshape(operand, folded(operand.shape, axis))
             operands.append(operand if axis is None else made.get(operand) or views[operand, axis])
         types = [(folded(r.shape, axes.of.get(r)), r.dtype) for r in op.results]
-        regions = []
-        for region in op.regions:
-            args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in region.args]
-            regions.append(Block(args, clone_ops(region, dict(zip(region.args, args, strict=True)))))
+        regions = [clone_block(region) for region in op.regions]
         copy = Op(op.name, operands, types, _attributes(op, axes), regions, op.location)
         made.update(zip(op.results, copy.results, strict=True))
         copies.append(copy)

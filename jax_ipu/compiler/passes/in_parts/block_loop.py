@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from jax_ipu.compiler.expression import identity_of, splat_of
-from jax_ipu.compiler.ir import Block, Op, Value, clone_ops
+from jax_ipu.compiler.ir import Block, Op, Value, clone_block
 from jax_ipu.compiler.passes.in_parts.block_axes import Axes, combiner
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import FLOAT, SIZE, Shape
@@ -112,10 +112,7 @@ class _Block:
                 value = self.rewriter.convert(value, dtype)
             self.made[op.result] = self.rewriter.reduce(name, value, dims, neutral, dtype)
             return
-        regions = []
-        for region in op.regions:
-            args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in region.args]
-            regions.append(Block(args, clone_ops(region, dict(zip(region.args, args, strict=True)))))
+        regions = [clone_block(region) for region in op.regions]
         types = [(self._shape(r.shape, self.axes.of[r]), r.dtype) for r in op.results]
         copy = Op(op.name, operands, types, dict(op.attrs), regions, op.location)
         self.rewriter.ops.append(copy)

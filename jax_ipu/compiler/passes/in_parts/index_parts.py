@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops, size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_block, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import Shape
 
@@ -75,10 +75,7 @@ def _scatter(op: Op, rewriter: Rewriter, memory: int) -> Value | None:
     changes = _split(updates, place, trips, rows, rewriter)
 
     def scatter(state: Value, indices: Value, updates: Value, rewriter: Rewriter) -> Value:
-        regions = []
-        for region in op.regions:
-            args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in region.args]
-            regions.append(Block(args, clone_ops(region, dict(zip(region.args, args, strict=True)))))
+        regions = [clone_block(region) for region in op.regions]
         operands = (state, indices, updates)
         return rewriter.emit("scatter", operands, state.shape, state.dtype, dict(op.attrs), regions)
 

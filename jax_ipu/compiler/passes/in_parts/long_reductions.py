@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops, size_in_bytes
+from jax_ipu.compiler.ir import Module, Op, Value, clone_block, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import Shape, num_elements
 
@@ -85,9 +85,7 @@ def _part(value: Value, counted: int | None, cut: int, begin: int, end: int, rew
 
 def _again(op: Op, values: list[Value], dims: Shape, shape: Shape, rewriter: Rewriter) -> list[Value]:
     """The reduction of other values."""
-    body = op.regions[0]
-    args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in body.args]
-    region = Block(args, clone_ops(body, dict(zip(body.args, args, strict=True))))
+    region = clone_block(op.regions[0])
     inits = op.operands[len(op.results) :]
     types = [(shape, result.dtype) for result in op.results]
     part = Op("reduce", [*values, *inits], types, {**op.attrs, "dimensions": dims}, (region,), rewriter.location)

@@ -12,7 +12,7 @@ of a part need not wait for others.
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import is_elementwise, single_op, splat_of
-from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, clone_ops, depending, has_effect, size_in_bytes
+from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, clone_block, depending, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import Shape
 
@@ -312,8 +312,7 @@ class _Group:
                     self._emit_op(nested, inside, rows, inner, {})
                 regions.append(Block(args, inner.ops))
         elif op.regions:
-            args = [Value(a.shape, a.dtype, None, a.index) for a in op.regions[0].args]
-            regions = [Block(args, clone_ops(op.regions[0], dict(zip(op.regions[0].args, args, strict=True))))]
+            regions = [clone_block(op.regions[0])]
         shapes = [(self._shape(r, rows) if op.name not in ("scatter", "constant") else r.shape) for r in op.results]
         types = [(shape, r.dtype) for shape, r in zip(shapes, op.results, strict=True)]
         attrs = dict(op.attrs)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jax_ipu.compiler.expression import is_elementwise, replaces_state, single_op, splat_of
-from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.ir import Module, Op, Value, clone_block
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, SIZE, Shape, num_elements
 
@@ -49,6 +49,17 @@ def _linear(value: Value) -> _Linear | None:
     bits = int(value.dtype[1:])
     low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if value.dtype in SIGNED else (0, 1 << bits)
     return result if result.least(value.shape) >= low and result.most(value.shape) < high else None
+
+
+def counts(value: Value, extent: int) -> int | None:
+    """The dimension of `extent` elements along which the value counts from 0, and over all others is equal."""
+    linear = _linear(value)
+    if linear is None or linear.base:
+        return None
+    moving = [d for d, step in enumerate(linear.steps) if step and value.shape[d] > 1]
+    if len(moving) != 1 or linear.steps[moving[0]] != 1 or value.shape[moving[0]] != extent:
+        return None
+    return moving[0]
 
 
 def _linear_of(op: Op) -> _Linear | None:
@@ -380,7 +391,8 @@ def _add(op: Op, rewriter: Rewriter) -> Value | None:
         operand, indices, update = scatter.operands
         if single_op(scatter.regions[0]) != "add" or not _adds_to_zeros("add", operand) or splat_of(other) is not None:
             continue
-        region = scatter.regions.pop()
+        # The scatter of zeros is there until dead code is removed: it keeps its body.
+        region = clone_block(scatter.regions[0])
         attrs = dict(scatter.attrs)
         return rewriter.emit("scatter", (other, indices, update), op.result.shape, op.result.dtype, attrs, (region,))
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax_ipu.compiler.expression import is_elementwise, replaces_state
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
+from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_block
 from jax_ipu.compiler.passes.indices.windows import Spread, Window
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.passes.state.branch_state import UPDATES
@@ -152,7 +152,7 @@ def _masked_together(
     operands = list(scatter.operands)
     operands[indices] = _masked_indices(scatter, when, rewriter)
     types = [(result.shape, result.dtype) for result in scatter.results]
-    masked = Op("scatter", operands, types, dict(scatter.attrs), (_copy(scatter.regions[0]),), scatter.location)
+    masked = Op("scatter", operands, types, dict(scatter.attrs), (clone_block(scatter.regions[0]),), scatter.location)
     rewriter.ops.append(masked)
     # The other selects then choose between a state and itself.
     for i, result in enumerate(scatter.results):
@@ -160,11 +160,6 @@ def _masked_together(
             other = result.users[0]
             other.set_operands([other.operands[0], masked.results[i], masked.results[i]])
     return masked.results[position]
-
-
-def _copy(body: Block) -> Block:
-    args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in body.args]
-    return Block(args, clone_ops(body, dict(zip(body.args, args, strict=True))))
 
 
 # Windows ----------------------------------------------------------------------------------------------------------
@@ -241,7 +236,8 @@ def _predicated(update: Value, value: Value, mask: Spread, rewriter: Rewriter) -
     op, new = _op_of(update), _written(update)
     if _decides_windows(op, mask):
         operands = (value, _masked_indices(op, mask, rewriter), new)
-        return rewriter.emit("scatter", operands, value.shape, value.dtype, dict(op.attrs), (_copy(op.regions[0]),))
+        body = clone_block(op.regions[0])
+        return rewriter.emit("scatter", operands, value.shape, value.dtype, dict(op.attrs), (body,))
     window = Window.of_update(op)
     old = window.read(value, rewriter)
     if op.name == "scatter" and not replaces_state(op.regions[0]):

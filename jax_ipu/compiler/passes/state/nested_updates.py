@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.expression import splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
+from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_block
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import INTEGER, Literal, Shape, num_elements
 
@@ -354,12 +354,8 @@ def _lift_scatter(update: Op, state: Value, index: Value, zero: Value, rewriter:
     attrs["scatter_dimension_numbers"] = numbers
     if attrs.get("index_wraps"):
         attrs["index_wraps"] = (0, *attrs["index_wraps"])
-    return rewriter.emit("scatter", [state, indices, part], state.shape, state.dtype, attrs, [_copy(update.regions[0])])
-
-
-def _copy(block: Block) -> Block:
-    args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in block.args]
-    return Block(args, clone_ops(block, dict(zip(block.args, args, strict=True))))
+    body = clone_block(update.regions[0])
+    return rewriter.emit("scatter", [state, indices, part], state.shape, state.dtype, attrs, [body])
 
 
 _LIFTED = {
