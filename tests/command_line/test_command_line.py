@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jax_ipu
@@ -273,6 +274,8 @@ def test_largest_batch(run):
         (("estimate", "command_line_program:sine", "--option", "outline=x"), "Did you mean ipu_outline?"),
         (("estimate", "command_line_program:sine", "--option", "ipu_outline=x"), "use one of memory"),
         (("estimate", "before.json"), "compare and report take"),
+        *(((command, "page.html"), "report -o NAME.json writes") for command in ("estimate", "report", "compare")),
+        (("estimate", "model.onnx"), "jax_ipu.GraphCoreManager runs models"),
         (("estimate", "empty.mlir"), "is empty"),
         (("report", "before.json"), "no report"),
         (("report", "command_line_program:step", "-o", "."), "ends in .html"),
@@ -282,7 +285,7 @@ def test_largest_batch(run):
         (("estimate", "no_such_module:f"), "no module no_such_module"),
         (("estimate", "no_such_file.py:f"), "no file no_such_file.py"),
         (("estimate", "command_line_program:g"), "has no g"),
-        (("estimate", "command_line_program:constant"), "is no function"),
+        (("estimate", "command_line_program:constant"), "is no function, but a "),
         (("estimate", "command_line_program:sine", "--arg", "f32"), "write a type and a shape"),
         (("estimate", "command_line_program:sine", "--arg", "f33[2]"), "no type f33"),
         (("estimate", "command_line_program:sine", "--arg", "f32[b]"), "--batch"),
@@ -291,7 +294,7 @@ def test_largest_batch(run):
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--option", "x"), "NAME=VALUE"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--donate", "x"), "positions"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu9"), "ipu9"),
-        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--num-ipus", "2"), "over 1 IPUs"),
+        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--num-ipus", "2"), "over 1 IPU, not over 2"),
         (("largest-batch", "command_line_program:sine", "--limit", "1", "--multiple-of", "2"), "--limit 1"),
         (("largest-batch", "command_line_program:sine", "--arg", "f32[2]"), "no --arg has a batch"),
         (("largest-batch", "command_line_program:sine", "--args-from", "vectors"), "vectors takes no batch"),
@@ -336,6 +339,8 @@ def test_largest_batch(run):
 )
 def test_invalid_command_lines_are_exit_code_2(run, arguments, message):
     Path("before.json").write_text("{}")
+    Path("page.html").write_text("<!doctype html>")
+    Path("model.onnx").write_bytes(b"\x08\x07")
     Path("empty.mlir").touch()
     Path("some.mlir").write_text("module {}")
     Path("some.cpp").touch()
@@ -460,7 +465,15 @@ def test_programs_that_fail_are_exit_code_3(run, tmp_path):
     path = tmp_path / "damaged.mlir"
     path.write_text("module { nonsense }")
     code, _, error = run("estimate", str(path))
-    assert code == 3 and "not valid StableHLO" in error
+    assert code == 3 and "not valid StableHLO" in error and f'error: "{path}":1:10:' in error
+
+
+def test_other_files_are_no_programs(run, tmp_path):
+    """What a parser makes of their bytes is not shown."""
+    path = tmp_path / "arrays.npy"
+    np.save(path, np.zeros(3))
+    code, _, error = run("estimate", str(path))
+    assert code == 2 and error.rstrip().endswith("no HLO proto (.hlo.pb), and was not written by jax.export")
 
 
 def test_refused_arguments_have_a_traceback_too(run):

@@ -55,6 +55,18 @@ def test_the_tutorial_installs_what_it_needs():
     assert set(command.split()) == packages
 
 
+def test_the_first_paragraph_has_the_figures_of_the_pages():
+    readme = (DOCS.parent / "README.md").read_text().split("```")[0]
+    suite = re.findall(r"(?m)^\| \S+ \| (\d+) \| (\d+) \| \d+ ", (DOCS / "jax_conformance.md").read_text())
+    on_cpu, on_ipu = (sum(int(row[column]) for row in suite) for column in (0, 1))
+    assert f"{on_ipu:,} of the {on_cpu:,} tests of JAX's own suite" in readme
+    text = (DOCS / "stablehlo_conformance.md").read_text()
+    programs, passed = map(int, re.search(r"(?m)^\| all \| (\d+) \| (\d+) ", text).groups())
+    assert f"{passed:,} of StableHLO's {programs:,} programs" in readme
+    error = re.search(r"\| half \| W X \| (\S+ %) ", (DOCS / "model_accuracy.md").read_text())[1]
+    assert f"a median error of {error} against" in readme
+
+
 def test_outputs_are_compared():
     """By their text, and by their numbers within a quarter."""
     assert documents.difference("cycles  1,000 (5.5 %)\n", "cycles 1,100   (5 %)") is None

@@ -169,8 +169,8 @@ MODELS = {
         mlp, ([spec(512, 512)] * 16, spec(32, 512)), "ipu2:20", "tiles half ipus", {1: 0}
     ),
     "labels by index": model(
-        gradient_step(labelled), ([spec(256, 256)] * 4, spec(8192, 256), spec(8192, dtype=INT)),
-        "ipu2:32", "tiles batch ipus", {1: 0, 2: 0},
+        gradient_step(labelled), ([spec(256, 256)] * 4, spec(10240, 256), spec(10240, dtype=INT)),
+        "ipu2:32", "tiles half batch ipus", {1: 0, 2: 0},
     ),
     "dropout": model(
         gradient_step(dropped), ([spec(128, 128)] * 2, spec(20480, 128), spec(2, dtype=jnp.uint32)),

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PUBLIC = "ipu_model/include"
 
@@ -112,6 +114,19 @@ def test_no_circle_of_files_in_the_engine():
             node = path.with_suffix("")
             others = {other.with_suffix("") for other in included(path) if other.is_relative_to(engine)}
             graph.setdefault(node, set()).update(others - {node})
+    assert circle(graph) == []
+
+
+@pytest.mark.parametrize("layer", ["ipu_model/core", "ipu_model/engine", "pjrt_plugin/pjrt"])
+def test_no_circle_of_folders(layer):
+    """What lies in the layer's own folder joins those below it."""
+    graph: dict[Path, set[Path]] = {}
+    for path in sources(".h", ".cc"):
+        if path.is_relative_to(layer):
+            others = {other.parent for other in included(path) if other.is_relative_to(layer)}
+            graph.setdefault(path.parent, set()).update(others - {path.parent})
+    if layer == "ipu_model/core":  # log and deadline, which everything may use
+        graph.pop(Path(layer))
     assert circle(graph) == []
 
 

@@ -91,6 +91,10 @@ def save_report(tmp_path, name):
     jax_ipu.report(jnp.sin, 1.0, target="ipu2:1", path=tmp_path / name)
 
 
+def report():
+    return jax_ipu.report(jnp.sin, 1.0, target="ipu2:1")
+
+
 def trace_into(path):
     with jax_ipu.trace(path):
         pass
@@ -136,6 +140,13 @@ MISTAKES = {
         "report has no argument 'targt', nor has sin. Did you mean target",
     ),
     "target": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="bov"), Exception, "'bov' is not .* mean bow"),
+    "no tiles": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="ipu2:0"), Exception, "'ipu2:0' is not valid; write"),
+    "chip in capitals": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="IPU2"), Exception, "Did you mean ipu2"),
+    "IPUs that there are": (
+        lambda p: jax_ipu.GraphCoreManager(num_ipus=1 + jax.local_device_count("ipu")).__enter__(),
+        RuntimeError,
+        r"but there (is 1 IPU|are \d+ IPUs): set JAX_IPU_DEVICE_COUNT",
+    ),
     "tiles of a target": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="ipu2:many"), Exception, "write .*ipu2:1472"),
     "too large": (
         lambda p: too_large(),
@@ -206,6 +217,20 @@ MISTAKES = {
         lambda p: trace_into(p / "none" / "trace.json"),
         FileNotFoundError,
         "trace cannot be written: there is no such file or folder; give another path",
+    ),
+    "report that there is not": (
+        lambda p: jax_ipu.Report.load(p / "none.json"),
+        FileNotFoundError,
+        r"report cannot be read: there is no such file .*Report\.save.*none\.json",
+    ),
+    "report that is none": (lambda p: jax_ipu.Report.load(__file__), ValueError, "is no report: it is not JSON"),
+    "plot": (lambda p: report().plot("flor plan"), ValueError, "no plot 'flor plan': take one of memory, floor plan"),
+    "run": (lambda p: report().with_profile(p / "none"), FileNotFoundError, "no file or folder .*jax.profiler.trace"),
+    "linked": (lambda p: jax_ipu.link(jnp.sin), TypeError, "takes two functions or more"),
+    "stages": (
+        lambda p: jax_ipu.pipeline([jnp.sin], devices=jax.devices("ipu")[:1] * 2),
+        ValueError,
+        "stage",
     ),
     "two devices": (
         lambda p: jax.jit(jnp.add)(jax.device_put(1.0, jax.devices("cpu")[0]), put(1.0)),

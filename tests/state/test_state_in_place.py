@@ -345,11 +345,11 @@ OF_TWO_STATES = (
 )
 # The cycles with 16,384 and with 131,072 rows may be so many times those with 2,048; 1.1 times where nothing is said.
 GROWTH = {
-    # Two of 2,048 rows lie on two tiles, of 4,096 and more (where the cycles stay as they are) on one, whose map of the
-    # two takes 13,566 cycles, not 8,670.
+    # With 2,048 rows the two that change lie on two tiles. With 4,096 and more they lie on one, whose map of both takes
+    # 13,566 cycles in place of 8,670, however many rows there are.
     known_row_under_a_mask: (1.35, 1.35),
-    # Up to 19,000 rows of two elements lie on a tile. More (the cycles stay as they are) lie on several, of which
-    # another superstep picks the row.
+    # Up to 19,000 rows of two elements lie on one tile. More lie on several, and a further superstep picks the row from
+    # these, however many they are.
     slice_until_done: (1.1, 1.2),
     gradient_in_a_trip: (1.1, 1.3),
     # The gradient of the last state is filled with zeros once.
