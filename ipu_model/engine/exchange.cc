@@ -25,6 +25,19 @@ std::uint64_t HashOf(const View& view, const Box& box) {
   return h | 1;  // 0 means that there is no region yet
 }
 
+// Adds `next` to `run` where it begins where that ends in one dimension and is equal in all others.
+bool Join(const Box& next, Box* run) {
+  std::size_t along = next.begin.size();
+  for (std::size_t d = 0; d < next.begin.size(); ++d) {
+    if (next.begin[d] == run->begin[d] && next.end[d] == run->end[d]) continue;
+    if (along < next.begin.size() || next.begin[d] != run->end[d] || next.end[d] <= next.begin[d]) return false;
+    along = d;
+  }
+  if (along == next.begin.size()) return false;
+  run->end[along] = next.end[along];
+  return true;
+}
+
 // An upper bound of the elements of a variable on any tile.
 std::int64_t MostOnTile(const Mapping& mapping, std::int64_t all) {
   const Grid* grid = mapping.grid();
@@ -115,20 +128,32 @@ void ExchangeAnalyser::Note(std::uint64_t hash, std::size_t vertex, unsigned til
     Region& region = regions_[num_regions_ - 1];
     region.hash = hash;
     region.vertex = vertex;
+    region.pairs = false;
     region.tiles.clear();
   }
   regions_[*slot - 1].tiles.emplace_back(tile, held);
 }
 
-template <typename F>
-void ExchangeAnalyser::ForEachRegion(HeldCounter* counter, const VertexGroup& group,
-                                     const VertexGroup::Access& access, F&& visit) {
-  for (std::size_t r = 0; r < num_regions_; ++r) {
-    CheckDeadlineAt(r);
+template <typename Alike, typename F>
+void ExchangeAnalyser::ForEachRun(HeldCounter* counter, const VertexGroup& group,
+                                  const VertexGroup::Access& access, Alike&& alike, F&& visit) {
+  const auto region_of = [&](std::size_t r) {
     const Box& box = group.vertices[regions_[r].vertex].box;
+    return access.identity ? box : access.region(box);
+  };
+  Box next;
+  if (num_regions_ > 0) next = region_of(0);
+  for (std::size_t begin = 0, end = 0; begin < num_regions_; begin = end) {
+    Box run = std::move(next);
+    while (++end < num_regions_) {
+      CheckDeadlineAt(end);
+      next = region_of(end);
+      if (!alike(regions_[begin], regions_[end]) || !Join(next, &run)) break;
+    }
+    CheckDeadlineAt(begin);
     holders_.clear();
-    counter->Holders(access.identity ? box : access.region(box), &holders_);
-    visit(regions_[r]);
+    counter->Holders(run, &holders_);
+    visit(begin, end);
   }
 }
 
@@ -201,14 +226,18 @@ bool ExchangeAnalyser::MaySlow(const View& view, const Mapping& mapping) const {
 }
 
 // Regions may overlap, and a tile sends no element twice.
-void ExchangeAnalyser::Send(const Region& region) {
-  const bool pairs = ReadByPairs(region.tiles);
-  const unsigned only = region.tiles.size() == 1 ? region.tiles[0].first : num_tiles_;
+void ExchangeAnalyser::Send(std::size_t begin, std::size_t end) {
+  const bool pairs = regions_[begin].pairs;
   for (const auto& [holder, elements] : holders_) {
-    if (holder == only) continue;
     auto& [alone, to_pairs] = sent_of_operand_[holder];
     if (alone == 0 && to_pairs == 0) senders_.push_back(holder);
     (pairs ? to_pairs : alone) += elements;
+  }
+  // A tile that alone reads a region sends nothing of it.
+  for (std::size_t r = begin; r < end; ++r) {
+    if (regions_[r].tiles.size() != 1) continue;
+    const auto& [reader, held] = regions_[r].tiles[0];
+    sent_of_operand_[reader].first -= held;
   }
 }
 
@@ -305,9 +334,13 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
   if (sends && !moves) {
     for (const Need& need : needs_) Note(need.hash, need.vertex, group.vertices[need.vertex].tile, need.held);
   }
-  ForEachRegion(&counter, group, access, [&](const Region& noted) {
-    if (sends) Send(noted);
-    if (moves) Move(noted, size, true);
+  if (sends) {
+    for (std::size_t r = 0; r < num_regions_; ++r) regions_[r].pairs = ReadByPairs(regions_[r].tiles);
+  }
+  const auto alike = [&](const Region& a, const Region& b) { return !moves && a.pairs == b.pairs; };
+  ForEachRun(&counter, group, access, alike, [&](std::size_t begin, std::size_t end) {
+    if (sends) Send(begin, end);
+    if (moves) Move(regions_[begin], size, true);
   });
   if (sends) EndSending(&counter, view, mapping);
   ForgetRegions();
@@ -346,12 +379,17 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     // Owners receive what others write of it, however much of the view they have.
     std::fill(held_.begin(), held_.end(), 0);
     const bool moves = detailed_ || several_ipus_;
-    ForEachRegion(&counter, group, access, [&](const Region& written) {
-      if (moves) Move(written, size, false);
-      for (const auto& writer : written.tiles) {
-        for (const auto& [holder, elements] : holders_) {
-          if (holder != writer.first && holder < num_tiles_) held_[holder] += elements;
-        }
+    const auto alike = [&](const Region& a, const Region& b) {
+      return !moves && a.tiles.size() == b.tiles.size();
+    };
+    ForEachRun(&counter, group, access, alike, [&](std::size_t begin, std::size_t end) {
+      if (moves) Move(regions_[begin], size, false);
+      const auto writers = static_cast<std::int64_t>(regions_[begin].tiles.size());
+      for (const auto& [holder, elements] : holders_) {
+        if (holder < num_tiles_) held_[holder] += writers * elements;
+      }
+      for (std::size_t r = begin; r < end; ++r) {
+        for (const auto& [writer, held] : regions_[r].tiles) held_[writer] -= held;
       }
     });
     for (unsigned tile = 0; tile < num_tiles_; ++tile) {

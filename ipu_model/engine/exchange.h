@@ -99,6 +99,7 @@ class ExchangeAnalyser {
     std::uint64_t hash;
     std::size_t vertex;
     std::vector<std::pair<unsigned, std::int64_t>> tiles;  // with the elements that they hold
+    bool pairs;  // whether the tiles are pairs of neighbours
   };
   struct Analysis;
   struct Step;
@@ -134,12 +135,13 @@ class ExchangeAnalyser {
   void Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held);
   // Whether sending an operand may take longer than receiving it.
   bool MaySlow(const View& view, const Mapping& mapping) const;
-  // Calls `visit` with each noted region of an operand; its holders are then in holders_.
-  template <typename F>
-  void ForEachRegion(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
-                     F&& visit);
-  // Counts what the holders of the region send; EndSending when that is done for all regions.
-  void Send(const Region& region);
+  // Calls `visit(begin, end)` with the numbers of noted regions of an operand that are one box together; its
+  // holders are then in holders_. Regions are only joined that `alike(first, other)` allows.
+  template <typename Alike, typename F>
+  void ForEachRun(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
+                  Alike&& alike, F&& visit);
+  // Counts what the holders of such a run send; EndSending when that is done for all regions.
+  void Send(std::size_t begin, std::size_t end);
   void EndSending(HeldCounter* counter, const View& view, const Mapping& mapping);
   // Sets held_.
   void CountHeld(HeldCounter* counter, const View& view);
