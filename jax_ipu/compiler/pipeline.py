@@ -15,6 +15,7 @@ from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.passes import cse, dce, invariants, loops, outline, random_counters, recompute, schedule, threefry
 from jax_ipu.compiler.passes.arithmetic import (
+    depthwise,
     fuse,
     hoist_broadcasts,
     integer_divisions,
@@ -72,6 +73,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("expand", expand.run),
     ("canonicalize", canonicalize.run),
     ("cse", cse.run),
+    ("depthwise", depthwise.run),
     ("short reductions", short_reductions.run),
     ("simplify", simplify.run),
     ("loops", loops.run),
@@ -122,7 +124,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("outline", outline.run),
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
-_COST_MEMORY = frozenset(("combine collectives", "invariants", "last updates"))
+_COST_MEMORY = frozenset(("combine collectives", "depthwise", "invariants", "last updates"))
 _SAVE_MEMORY = frozenset(
     ("recompute", "outline", "order statistics", "row loops", "long reductions", "long rows", "index parts")
 )

@@ -25,37 +25,35 @@ def _solve(dl: Any, d: Any, du: Any, b: Any, perturb_singular: bool) -> Any:
     import jax.numpy as jnp
     from jax import lax
 
-    zero = jnp.zeros((), b.dtype)
-    du = du.at[-1].set(0)
-
     def eliminate(row: Any, following: Any) -> tuple[Any, Any]:
-        """Eliminates the first entry of `following` with `row` (diagonal, next, right side), which is reduced."""
-        diagonal, right, value = row
-        low, next_diagonal, next_right, next_value = following
-        swap = jnp.abs(low) > jnp.abs(diagonal)
-        pivot, other = jnp.where(swap, low, diagonal), jnp.where(swap, diagonal, low)
-        factor = jnp.where(pivot == 0, 0, other / jnp.where(pivot == 0, 1, pivot))
-        upper = (pivot, jnp.where(swap, next_diagonal, right), jnp.where(swap, next_right, zero))
-        mine, its = jnp.where(swap, next_value, value), jnp.where(swap, value, next_value)
-        kept_diagonal, kept_right = jnp.where(swap, right, next_diagonal), jnp.where(swap, zero, next_right)
-        reduced = (kept_diagonal - factor * upper[1], kept_right - factor * upper[2], its - factor * mine)
-        return reduced, (*upper, mine)
+        """Eliminates the first entry of `following` with `row`, which is reduced.
 
-    last, rows = lax.scan(eliminate, (d[0], du[0], b[0]), (dl[1:], d[1:], du[1:], b[1:]))
-    pivots, first, second, values = (
-        jnp.concatenate([part, end[None]]) for part, end in zip(rows, (last[0], last[1], zero, last[2]), strict=True)
-    )
+        A row has three numbers from the diagonal on, and the right side; `following` begins before its diagonal.
+        """
+        swap = jnp.abs(following[0]) > jnp.abs(row[0])
+        upper, other = jnp.where(swap, following, row), jnp.where(swap, row, following)
+        factor = jnp.where(upper[0] == 0, 0, other[0] / jnp.where(upper[0] == 0, 1, upper[0]))
+        reduced = other - factor * upper
+        return jnp.concatenate([reduced[1:3], jnp.zeros(1, b.dtype), reduced[3:]]), upper
+
+    # Whole rows: a step takes as long for one number as for a row.
+    du = du.at[-1].set(0)
+    rows = jnp.concatenate([jnp.stack([dl, d, du], 1), b], 1)
+    first = jnp.concatenate([rows[0, 1:3], jnp.zeros(1, b.dtype), b[0]])
+    last, rows = lax.scan(eliminate, first, rows[1:])
+    rows = jnp.concatenate([rows, last[None]])
+    pivots = rows[:, 0]
     if perturb_singular:
-        size = jnp.max(jnp.abs(jnp.stack([pivots, first, second])))
+        size = jnp.max(jnp.abs(rows[:, :3]))
         least = float(np.finfo(b.real.dtype).eps) * jnp.where(size == 0, 1, size)
         pivots = jnp.where(jnp.abs(pivots) < least, jnp.where(pivots.real < 0, -least, least), pivots)
+        rows = rows.at[:, 0].set(pivots)
 
     def substitute(known: Any, row: Any) -> tuple[Any, Any]:
         after, beyond = known
-        pivot, first, second, value = row
-        x = (value - first * after - second * beyond) / pivot
+        x = (row[3:] - row[1] * after - row[2] * beyond) / row[0]
         return (x, after), x
 
     start = (jnp.zeros_like(b[0]), jnp.zeros_like(b[0]))
-    _, x = lax.scan(substitute, start, (pivots, first, second, values), reverse=True)
+    _, x = lax.scan(substitute, start, rows, reverse=True)
     return jnp.where(jnp.any(pivots == 0), jnp.nan, x)
