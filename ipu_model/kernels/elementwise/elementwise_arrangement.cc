@@ -61,7 +61,8 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   std::size_t register_size = 1;
   for (const RegisterType type : p.registers) register_size = std::max(register_size, SizeOf(type));
   const auto slot_estimate = static_cast<std::int64_t>(register_size) * std::max(1, p.num_slots);
-  // Blocks of narrow elements have more of them, so that the calls for a block cost as little.
+  // The narrower the elements, the more of them are a block: a block has about as many bytes, and its calls
+  // cost no larger part of the time.
   const std::int64_t largest = kLargestBlock * 4 / std::min<std::int64_t>(4, register_size);
   std::int64_t block =
       std::clamp(TemporaryBytes() / slot_estimate, kSmallestBlock, largest) & ~std::int64_t{63};
