@@ -36,7 +36,7 @@ def target_of(text: str) -> _ipu.Target:
     """
     from jax_ipu import _ipu
 
-    version, colon, tiles = text.partition(":")
+    version, colon, tiles = text.partition(":") if isinstance(text, str) else ("", ":", "")
     if colon and not (tiles.isdecimal() and len(tiles) < 9 and int(tiles) > 0):
         raise ValueError(f"target {text!r} is not valid; write e.g. ipu2 or ipu2:1472")
     try:

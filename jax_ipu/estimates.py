@@ -194,6 +194,8 @@ def estimate(
 
     if target is not None and compare is not None:
         raise ValueError("give either target, for one estimate, or compare, for several")
+    if compare is not None and (isinstance(compare, str) or not compare):
+        raise ValueError(f'compare={compare!r}: give several targets, as in compare=("ipu2", "bow")')
     check_keywords(fun, kwargs, estimate)
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     check_num_ipus(program.num_ipus, num_ipus)
@@ -307,6 +309,9 @@ def search_batch(
 
     Arguments and errors as for :func:`largest_batch`; `attempt` returns the estimate for a batch.
     """
+    for name, value in (("limit", limit), ("multiple_of", multiple_of)):
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{name}={value!r} is no whole number")
     if multiple_of < 1 or limit < multiple_of:
         raise ValueError(f"limit={limit} and multiple_of={multiple_of} are not valid: 1 <= multiple_of <= limit")
     most = limit // multiple_of

@@ -87,7 +87,7 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
         os.environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
     targets = [] if options.target is None else [options.target]
     if targets and isinstance(options.what, list):  # what takes several programs takes several chips
-        targets = options.target.split(",")
+        targets = _chips(options.target)
     try:
         for target in targets:
             target_of(target)
@@ -109,6 +109,10 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
         if isinstance(options.what, str):
             message = programs.with_file(options.what, message)
         return failed(options, FAILED, message)
+
+
+def _chips(text: str) -> list[str]:
+    return [target.strip() for target in text.split(",")]
 
 
 def _for_target(program: programs.Bytes, target: str | None, **changes: Any) -> Any:
@@ -165,7 +169,7 @@ def _saved(path: str) -> Any:
 def _compare(options: argparse.Namespace) -> int:
     from jax_ipu.estimates import Comparison
 
-    targets = options.target.split(",") if options.target is not None else list(chip_names())
+    targets = _chips(options.target) if options.target is not None else list(chip_names())
     if all(what.endswith(".json") for what in options.what):
         programs.refuse_options_of_programs(options, "what was saved")
     if options.output is not None:

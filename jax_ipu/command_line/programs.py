@@ -28,13 +28,15 @@ WHAT = (
 _MLIR_BYTECODE = b"ML\xefR"
 _HLO_SUFFIXES = (".pb", ".hlo")
 # Files that are often given in place of a program: the end of the name, and what to give.
-_JSON, _PAGE, _MODEL = (
+_JSON, _PAGE, _MODEL, _NOTEBOOK = (
     "jax-ipu compare and report take what jax-ipu wrote as .json",
     "of a report, jax-ipu compare and report take the data, which jax-ipu report -o NAME.json writes",
     "jax_ipu.GraphCoreManager runs models of other frameworks",
+    "write the function of the notebook to a file, and give FILE.py:FUNCTION; in the notebook, jax_ipu.estimate and"
+    " jax_ipu.report take it as it is",
 )
 _NO_PROGRAMS = {
-    **{".json": _JSON, ".html": _PAGE, ".htm": _PAGE},
+    **{".json": _JSON, ".html": _PAGE, ".htm": _PAGE, ".ipynb": _NOTEBOOK},
     **dict.fromkeys((".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".safetensors"), _MODEL),
 }
 _ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
@@ -259,16 +261,36 @@ def _module(source: str) -> ModuleType:
         sys.modules[path.stem] = module
         sys.path.insert(0, str(path.resolve().parent))
         try:
-            spec.loader.exec_module(module)
+            with _no_script(source):
+                spec.loader.exec_module(module)
         except PermissionError as error:
             raise UsageError(f"{source} cannot be read: {error.strerror}") from error
         return module
+    if Path(source).is_file():
+        why = _NO_PROGRAMS.get(Path(source).suffix, "a program in a file is named without a function")
+        raise UsageError(f"{source} is no Python: {why}")
     try:
-        return importlib.import_module(source)
+        with _no_script(source):
+            return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise UsageError(f"there is no module {source}") from error
         raise
+
+
+@contextmanager
+def _no_script(source: str) -> Iterator[None]:
+    """While a file is imported that may be a script as well: it does not see the arguments of this command."""
+    arguments, sys.argv = sys.argv, [source]
+    try:
+        yield
+    except SystemExit as error:
+        raise UsageError(
+            f"{source} ends Python when it is imported: {message_of(error)}\nPut what it does as a script under"
+            ' if __name__ == "__main__":'
+        ) from error
+    finally:
+        sys.argv = arguments
 
 
 def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]:
@@ -343,7 +365,10 @@ def _shape(text: str, batch: int | None) -> Any:
     if match is None:
         raise UsageError(f"--arg {text}: write a type and a shape, e.g. f32[128,784] or i32[]")
     shape: list[int] = []
-    for part in (p.strip() for p in match[2].split(",") if p.strip()):
+    sizes = [part.strip() for part in match[2].split(",")]
+    if not sizes[-1]:  # f32[] and, as in Python, f32[3,]
+        sizes.pop()
+    for part in sizes:
         if part == _BATCH:
             if batch is None:
                 raise UsageError(f"--arg {text} has a batch: give its size with --batch")
@@ -351,7 +376,8 @@ def _shape(text: str, batch: int | None) -> Any:
         elif part.isdecimal():
             shape.append(int(part))
         else:
-            raise UsageError(f"--arg {text}: {part} is no size; the batch is the letter b")
+            what = f"{part} is no size" if part else "a size is missing between commas"
+            raise UsageError(f"--arg {text}: {what}; the batch is the letter b")
     if math.prod(shape) >= 1 << 63:
         raise UsageError(f"--arg {text} has more elements than any array")
     struct: Any = jax.ShapeDtypeStruct
@@ -359,16 +385,21 @@ def _shape(text: str, batch: int | None) -> Any:
 
 
 def _dtype(text: str, name: str) -> Any:
+    import jax
     import jax.numpy as jnp
 
-    short = re.fullmatch(r"([fisuc])(\d+)", name)
-    long = _TYPES[short[1]] + short[2] if short else {"bf16": "bfloat16", "pred": "bool"}.get(name, name)
+    short = re.fullmatch(r"([fisuc])(\d+)(e\w+)?", name)
+    long = {"bf16": "bfloat16", "pred": "bool"}.get(name, name)
+    if short:
+        long = _TYPES[short[1]] + short[2] + (f"_{short[3]}" if short[3] else "")
     try:
         found = jnp.dtype(long)
     except TypeError:
         found = jnp.dtype(object)
     if not any(jnp.issubdtype(found, kind) for kind in (jnp.number, jnp.bool_)):  # NumPy has more types than JAX
         raise UsageError(f"--arg {text}: there is no type {name}. {suggestion(name, _SHORT_TYPES)}")
+    if (taken := jax.dtypes.canonicalize_dtype(found)) != found:
+        raise UsageError(f"--arg {text}: JAX would take {taken} for {found}. Set JAX_ENABLE_X64=1 for 64 bits")
     return found
 
 

@@ -139,6 +139,24 @@ def test_arguments_of_functions(run):
     assert code == 0 and json.loads(text)["num_ipus"] == 4 and json.loads(text)["link_bytes"] > 0
 
 
+def test_types_of_arguments(run):
+    def cycles(text):
+        return json.loads(run("estimate", "command_line_program:sine", "--arg", text, "--json")[1])["cycles"]
+
+    assert cycles("f32[30,]") == cycles("float32[ 30 ]") == jax_ipu.estimate(jnp.sin, shape(30)).cycles
+    assert cycles("f8e4m3fn[30]") == jax_ipu.estimate(jnp.sin, shape(30, dtype=jnp.float8_e4m3fn)).cycles
+
+
+def test_a_script_does_not_see_the_arguments_of_the_command(run):
+    Path("trains.py").write_text(
+        "import argparse, jax.numpy\n"
+        "batch = argparse.ArgumentParser().add_argument('--batch') and argparse.ArgumentParser().parse_args()\n"
+        "step = jax.numpy.sin\n"
+    )
+    code, text, error = run("estimate", "trains.py:step", "--arg", "f32[b]", "--batch", "8", "--json")
+    assert (code, error) == (0, "") and json.loads(text)["fits"]
+
+
 def test_options_of_the_compiler(run):
     arguments = ("--arg", "f32[64,64]", "--arg", "f32[64,64]", "--option", "ipu_mapping=linear", "--json")
     code, text, _ = run("estimate", "command_line_program:product", *arguments)
@@ -189,7 +207,7 @@ def test_an_exported_program_with_a_symbolic_batch(run, tmp_path):
 
 
 def test_compare(run):
-    code, text, _ = run("compare", "command_line_program:step", "--target", "ipu2,bow")
+    code, text, _ = run("compare", "command_line_program:step", "--target", "ipu2, bow")
     header, *rows = text.splitlines()
     assert code == 0 and header.split()[0] == "target" and [row.split()[0] for row in rows] == ["ipu2", "bow"]
     functions = ("command_line_program:sine", "command_line_program:sine")
@@ -276,6 +294,10 @@ def test_largest_batch(run):
         (("estimate", "before.json"), "compare and report take"),
         *(((command, "page.html"), "report -o NAME.json writes") for command in ("estimate", "report", "compare")),
         (("estimate", "model.onnx"), "jax_ipu.GraphCoreManager runs models"),
+        (("estimate", "notebook.ipynb"), "jax_ipu.estimate and jax_ipu.report take it as it is"),
+        (("estimate", "notebook.ipynb:step"), "is no Python: write the function of the notebook to a file"),
+        (("report", "some.mlir:main"), "is no Python: a program in a file is named without a function"),
+        (("compare", "ends.py:f", "--arg", "f32[2]"), "SystemExit: 3\n  ends.py:2: sys.exit(3)\nPut what it does"),
         (("estimate", "empty.mlir"), "is empty"),
         (("report", "before.json"), "no report"),
         (("report", "command_line_program:step", "-o", "."), "ends in .html"),
@@ -290,6 +312,11 @@ def test_largest_batch(run):
         (("estimate", "command_line_program:sine", "--arg", "f33[2]"), "no type f33"),
         (("estimate", "command_line_program:sine", "--arg", "f32[b]"), "--batch"),
         (("estimate", "command_line_program:sine", "--arg", "f32[n]"), "n is no size"),
+        *(
+            (("report", "command_line_program:sine", "--arg", f"f32[{n}]"), "between commas")
+            for n in ("2,,3", ",", ",2")
+        ),
+        (("estimate", "command_line_program:sine", "--arg", "f64[2]"), "JAX would take float32 for float64"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--args-from", "vectors"), "not both"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--option", "x"), "NAME=VALUE"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--donate", "x"), "positions"),
@@ -344,6 +371,8 @@ def test_invalid_command_lines_are_exit_code_2(run, arguments, message):
     Path("empty.mlir").touch()
     Path("some.mlir").write_text("module {}")
     Path("some.cpp").touch()
+    Path("notebook.ipynb").write_text("{}")
+    Path("ends.py").write_text("import sys\nsys.exit(3)\n")
     Path("folder.json").mkdir(exist_ok=True)
     code, text, error = run(*arguments)
     assert (code, text) == (2, "") and message in error

@@ -141,6 +141,17 @@ MISTAKES = {
     ),
     "target": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="bov"), Exception, "'bov' is not .* mean bow"),
     "no tiles": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="ipu2:0"), Exception, "'ipu2:0' is not valid; write"),
+    "target that is no text": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target=2), Exception, "2 is not valid; write"),
+    "one target to compare": (
+        lambda p: jax_ipu.estimate(jnp.sin, 1.0, compare="bow"),
+        ValueError,
+        r"compare='bow': give several targets, as in compare=\(",
+    ),
+    "limit of batches": (
+        lambda p: jax_ipu.largest_batch(jnp.sin, ONES, limit="1024"),
+        TypeError,
+        "limit='1024' is no whole number",
+    ),
     "chip in capitals": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="IPU2"), Exception, "Did you mean ipu2"),
     "IPUs that there are": (
         lambda p: jax_ipu.GraphCoreManager(num_ipus=1 + jax.local_device_count("ipu")).__enter__(),
@@ -213,6 +224,11 @@ MISTAKES = {
         "report cannot be written: there is a folder of that name; give another path",
     ),
     "name of a report": (lambda p: save_report(p, "report.pdf"), ValueError, r"ends in \.html, or in \.json"),
+    "report compared with data": (
+        lambda p: report().compare(report().as_dict()),
+        TypeError,
+        "another report, as jax_ipu.report returns it, not with dict",
+    ),
     "trace": (
         lambda p: trace_into(p / "none" / "trace.json"),
         FileNotFoundError,
