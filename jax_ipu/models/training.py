@@ -219,6 +219,10 @@ class Trainer:
                     "model that computes its loss itself"
                 )
             loss = LOSSES[loss]
+        if loss is not None and not callable(loss):
+            raise TypeError(
+                f"loss={loss!r} is not valid: give a function (outputs, targets), or one of {', '.join(LOSSES)}"
+            )
         self._model, self._loss = model, loss or own_loss
         self._precision, self._accumulation, self._seed = precision, gradient_accumulation, seed
         with types_kept(model.wide):
@@ -441,8 +445,8 @@ def _in(precision: str, values: Sequence[Any]) -> list[Any]:
 
 
 def _micro_batches(specs: Sequence[Any], count: int) -> list[jax.ShapeDtypeStruct]:
-    if count < 1:
-        raise ValueError(f"gradient_accumulation is {count}, but must be at least 1")
+    if not hasattr(count, "__index__") or count < 1:
+        raise ValueError(f"gradient_accumulation={count!r} is not valid: give a whole number of at least 1")
     micro = []
     for i, spec in enumerate(specs):
         if count > 1 and (not spec.shape or spec.shape[0] % count):

@@ -80,9 +80,9 @@ def execute(example, inputs):
         manager.compile_model(lambda x: x["a"] + x["b"], example)(inputs)
 
 
-def train(loss, optimizer):
+def train(loss, optimizer, **settings):
     with GraphCoreManager() as manager:
-        manager.compile_training_step(PARAMS, loss, optimizer, BATCH)
+        manager.compile_training_step(PARAMS, loss, optimizer, BATCH, **settings)
 
 
 def save_report(tmp_path, name):
@@ -178,6 +178,22 @@ MISTAKES = {
         "JAX_IPU_DEVICE_COUNT=4096, or jax_ipu.config.device_count = 4096 before",
     ),
     "no model": (lambda p: GraphCoreManager().compile_model({"a": 1}, ONES), TypeError, "dict is not a model"),
+    "memory proportion as text": (
+        lambda p: GraphCoreManager(memory_proportion="0.6"),
+        ValueError,
+        "memory_proportion='0.6' is not valid: give a number",
+    ),
+    "learning rate as text": (
+        lambda p: train("mean_squared_error", "sgd", learning_rate="0.1"),
+        TypeError,
+        "learning_rate='0.1' is not valid: give a number",
+    ),
+    "loss that is no function": (lambda p: train(3, "sgd"), TypeError, r"loss=3 is not valid: give a function"),
+    "micro-batches as text": (
+        lambda p: train("mean_squared_error", "sgd", gradient_accumulation="2"),
+        ValueError,
+        "gradient_accumulation='2' is not valid",
+    ),
     "loss": (lambda p: train("mse", "sgd"), ValueError, 'no loss "mse": use mean_squared_error'),
     "optimizer": (lambda p: train("mean_squared_error", "sgdd"), ValueError, 'no optimizer "sgdd": use sgd'),
     "shape of an input": (
@@ -205,6 +221,14 @@ MISTAKES = {
         Exception,
         rf"INVALID_ARGUMENT: tile_put at {HERE}:\d+ .*: there is no tile 9999: .* from 0 to 1471",
     ),
+    **{
+        f"tiles {tiles!r}": (
+            lambda p, tiles=tiles: tile.tile_put_sharded(ONES, tiles),
+            TypeError,
+            "is not valid: give the number of each part's tile",
+        )
+        for tiles in (3, (0.0, 1.0, 2.5), "012")
+    },
     "negative tile": (lambda p: tile.tile_put_sharded(ONES, (0, -1, 2)), ValueError, "no tile -1"),
     "tiles of an array": (lambda p: tile.tile_put_sharded(ONES, (0, 1)), ValueError, r"not one part .*2 tiles"),
     "codelet": (lambda p: broken_codelet(), Exception, rf"{HERE}:\d+:\d+: error: .missing. was not declared"),
@@ -247,6 +271,16 @@ MISTAKES = {
         lambda p: jax_ipu.pipeline([jnp.sin], devices=jax.devices("ipu")[:1] * 2),
         ValueError,
         "stage",
+    ),
+    "one stage as a pipeline": (
+        lambda p: jax_ipu.pipeline(jnp.sin, devices=jax.devices("ipu")[:1]),
+        TypeError,
+        "a list of functions; jax_ipu.split_into_stages",
+    ),
+    "micro-batches of a pipeline": (
+        lambda p: jax_ipu.pipeline([jnp.sin], devices=jax.devices("ipu")[:1], gradient_accumulation="2"),
+        ValueError,
+        "gradient_accumulation='2'",
     ),
     "two devices": (
         lambda p: jax.jit(jnp.add)(jax.device_put(1.0, jax.devices("cpu")[0]), put(1.0)),
