@@ -404,12 +404,12 @@ def _dtype(text: str, name: str) -> Any:
 
 
 def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loaded:
+    if path.suffix in _NO_PROGRAMS:
+        raise UsageError(f"{path} is no program: {_NO_PROGRAMS[path.suffix]}")
     if options.arg is not None or options.args_from is not None:
         raise UsageError(f"{path} says itself which arguments it has: leave out --arg and --args-from")
     from jax_ipu.compiler.options import serialize_options
 
-    if path.suffix in _NO_PROGRAMS:
-        raise UsageError(f"{path} is no program: {_NO_PROGRAMS[path.suffix]}")
     try:
         data, serialized = path.read_bytes(), serialize_options(given)
     except OSError as error:

@@ -28,7 +28,7 @@ from support.commands import MODULE
         (("estimate", "before.json"), "compare and report take"),
         *(((command, "page.html"), "report -o NAME.json writes") for command in ("estimate", "report", "compare")),
         (("estimate", "model.onnx"), "jax_ipu.GraphCoreManager runs models"),
-        (("estimate", "notebook.ipynb"), "jax_ipu.estimate and jax_ipu.report take it as it is"),
+        (("estimate", "notebook.ipynb", "--arg", "f32[2]"), "jax_ipu.estimate and jax_ipu.report take it as it is"),
         (("estimate", "notebook.ipynb:step"), "is no Python: write the function of the notebook to a file"),
         (("report", "some.mlir:main"), "is no Python: a program in a file is named without a function"),
         (("compare", "ends.py:f", "--arg", "f32[2]"), "SystemExit: 3\n  ends.py:2: sys.exit(3)\nPut what it does"),
