@@ -109,7 +109,8 @@ class Schedule {
 std::vector<TracePlane> MakePlanes(const Trace& trace, const PlaneOptions& options) {
   std::vector<TracePlane> planes = Schedule(trace, options).Run();
   if (const std::uint64_t dropped = trace.num_dropped(); dropped > 0) {
-    for (TracePlane& plane : planes) plane.stats.push_back({"dropped_runs", dropped});
+    const TraceStats lost = {{"dropped_runs", dropped}};
+    for (TracePlane& plane : planes) plane.stats.insert(plane.stats.end(), lost.begin(), lost.end());
   }
   for (const std::string& warning : WarningsOf(planes))
     ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kWarn, warning);
