@@ -287,15 +287,23 @@ def largest_batch(
     sizes = _Batches(args, batch_axes)
 
     def of_batch(batch: int, advice: Mapping[str, Any]) -> Estimate:
-        found: Estimate = estimate(
-            fun,
-            *sizes.with_batch(batch),
-            target=target,
-            num_ipus=num_ipus,
-            donate_argnums=donate_argnums,
-            compiler_options={**advice, **(compiler_options or {})},
-            **kwargs,
-        )
+        try:
+            found: Estimate = estimate(
+                fun,
+                *sizes.with_batch(batch),
+                target=target,
+                num_ipus=num_ipus,
+                donate_argnums=donate_argnums,
+                compiler_options={**advice, **(compiler_options or {})},
+                **kwargs,
+            )
+        except (TypeError, ValueError) as error:
+            if batch != sizes.batch:
+                error.add_note(
+                    f"This is with a batch of {batch} in place of {sizes.batch}: batch_axes={batch_axes!r} says which"
+                    " axis of each argument is the batch; None for an argument without one"
+                )
+            raise
         return found
 
     found = search_batch(lambda batch: of_batch(batch, WITHOUT_ADVICE), sizes.batch, multiple_of, limit, progress)

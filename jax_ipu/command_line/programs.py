@@ -39,7 +39,7 @@ _NO_PROGRAMS = {
     **{".json": _JSON, ".html": _PAGE, ".htm": _PAGE, ".ipynb": _NOTEBOOK},
     **dict.fromkeys((".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".safetensors"), _MODEL),
 }
-_ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
+_ARGUMENT = re.compile(r"(\w+)\[([^\[\]]*)\]")
 _BATCH = "b"
 # What returns a function, as jax.jit does; for the list of those in a file.
 _MAKE_FUNCTIONS = ("jit", "filter_jit", "pmap", "vmap", "grad", "value_and_grad", "checkpoint", "partial", "shard_map")
@@ -99,6 +99,8 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
         raise UsageError(_without_function(Path(what.removesuffix(":"))))
     if path.is_file():
         return _file(path, options, given)
+    if "::" in what:
+        raise UsageError(f"{what}: write one colon, {what.replace('::', ':')}")
     source, colon, name = what.rpartition(":")
     if not colon or not name:
         raise UsageError(_no_program(what.removesuffix(":")))
@@ -106,6 +108,8 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
     function = _attribute(module, name, source)
     arguments = _arguments_of(module, source, options)
     donated = _numbers(options.donate)
+    if donated and _is_jitted(function):
+        raise UsageError(f"--donate {options.donate}: {what} is jitted already, with donate_argnums of its own")
 
     def at(batch: int | None) -> Bytes:
         from jax_ipu.integration.programs import program_of
@@ -117,6 +121,12 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
         return Bytes(program.mlir, "mlir", program.options)
 
     return Loaded(name, at)
+
+
+def _is_jitted(function: Callable[..., Any]) -> bool:
+    from jax_ipu.integration.jitted import is_jitted
+
+    return is_jitted(function)
 
 
 @contextmanager
@@ -160,6 +170,9 @@ def _no_program(what: str) -> str:
     """Why `what` names no program."""
     if Path(what).is_dir():
         return f"{what} is a folder: name a file in it, or FILE.py:FUNCTION"
+    source, _, name = what.rpartition(".")
+    if "/" not in what and name in _functions_of_module(source):
+        return f"there is no file {what}: write {source}:{name} for the function"
     if "/" in what or Path(what).suffix:
         return f"there is no file {what}"
     try:
@@ -169,6 +182,15 @@ def _no_program(what: str) -> str:
     if spec is None or not spec.has_location or spec.origin is None:
         return f"{what} is no file, and not module:function"
     return _without_function(Path(spec.origin), what)
+
+
+def _functions_of_module(source: str) -> list[str]:
+    """The functions of a module that is a file, which is not run; none if there is no such module."""
+    try:
+        spec = importlib.util.find_spec(source) if source else None
+        return functions_in(Path(spec.origin).read_text("utf-8")) if spec is not None and spec.origin else []
+    except (ImportError, OSError, ValueError, SyntaxError):
+        return []
 
 
 def _without_function(path: Path, source: str | None = None) -> str:
@@ -249,6 +271,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _module(source: str) -> ModuleType:
+    if "/" in source and Path(f"{source}.py").is_file():
+        raise UsageError(f"there is no module {source}: write {source}.py for the file")
     if not source or source.startswith("."):
         raise UsageError(f"there is no module {source or 'without a name'}: write module:function or file.py:function")
     if source.endswith(".py"):
@@ -297,7 +321,7 @@ def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+            functions = [key for key, value in vars(module).items() if _is_function_of(value, key, module)]
             hint = names.suggestion(name, functions) if functions else "It has no functions."
             raise UsageError(f"{source} has no {name}. {hint}")
         found = getattr(found, part)
@@ -305,6 +329,13 @@ def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]
         raise UsageError(f"{source}:{name} is no function, but a {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
+
+
+def _is_function_of(value: Any, name: str, module: ModuleType) -> bool:
+    """Whether it can be called, and was not imported from elsewhere; a callable object has no module of its own."""
+    imported = isinstance(value, type) or inspect.isroutine(value)
+    own = not imported or getattr(value, "__module__", None) == module.__name__
+    return callable(value) and own and not name.startswith("_")
 
 
 def _arguments_of(

@@ -118,6 +118,11 @@ class Report(_Saved):
         self._is_plain = False
         self.path: Path | None = None
 
+    def __getattr__(self, name: str) -> Any:  # called for names that do not exist
+        of_estimate = name in Estimate.__annotations__
+        hint = f". Its estimate has: report.estimate.{name}" if of_estimate else ""
+        raise AttributeError(f"'Report' object has no attribute {name!r}{hint}", name=name, obj=self)
+
     @property
     def fits(self) -> bool:
         """Whether the program fits into the memory of the tiles.

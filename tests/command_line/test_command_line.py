@@ -58,6 +58,14 @@ def test_types_of_arguments(run):
     assert cycles("f8e4m3fn[30]") == jax_ipu.estimate(jnp.sin, shape(30, dtype=jnp.float8_e4m3fn)).cycles
 
 
+def test_json_is_all_that_there_is_on_standard_output(run):
+    Path("talks.py").write_text("print('imported')\ndef f(x):\n    print('traced')\n    return x + 1\n")
+    code, text, error = run("estimate", "talks.py:f", "--arg", "f32[2]", "--json")
+    assert code == 0 and json.loads(text)["fits"] and error == "imported\ntraced\n"
+    code, text, error = run("estimate", "talks.py:f", "--arg", "f32[2]")
+    assert code == 0 and text.startswith("imported\ntraced\n") and error == ""
+
+
 def test_a_script_does_not_see_the_arguments_of_the_command(run):
     Path("trains.py").write_text(
         "import argparse, jax.numpy\n"

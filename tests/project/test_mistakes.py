@@ -80,9 +80,9 @@ def execute(example, inputs):
         manager.compile_model(lambda x: x["a"] + x["b"], example)(inputs)
 
 
-def train(loss, optimizer, **settings):
+def train(loss, optimizer, batch=BATCH, **settings):
     with GraphCoreManager() as manager:
-        manager.compile_training_step(PARAMS, loss, optimizer, BATCH, **settings)
+        manager.compile_training_step(PARAMS, loss, optimizer, batch, **settings)
 
 
 def save_report(tmp_path, name):
@@ -168,6 +168,42 @@ MISTAKES = {
         lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="ipu2:1", num_ipus=2),
         ValueError,
         r"over 1 IPU, not over 2\. Give arguments with shardings over a mesh of 2",
+    ),
+    "options as a list": (
+        lambda p: jax_ipu.estimate(lambda x: x, ONES, compiler_options=["ipu_outline"]),
+        TypeError,
+        "are a dictionary, such as .*not of the type list",
+    ),
+    "attribute of an estimate": (
+        lambda p: report().cycles,
+        AttributeError,
+        "'cycles'. Its estimate has: report.estimate",
+    ),
+    "name of a plot": (lambda p: report().plot("steps").save(p / "steps.png"), ValueError, r"ends in \.svg"),
+    "function as a primitive": (
+        lambda p: tile.tile_map(jnp.sin, tile.tile_put_sharded(ONES, (0, 1, 2))),
+        TypeError,
+        r"takes a primitive, such as jax\.lax\.sin_p, not",
+    ),
+    "class as a model": (
+        lambda p: GraphCoreManager().compile_model(Config, ONES),
+        TypeError,
+        r"Config is a class, not a mod",
+    ),
+    "number of inputs": (
+        lambda p: GraphCoreManager().compile_model(jnp.sin, ONES)(ONES, ONES),
+        ValueError,
+        "compiled for 1 input, and gets 2",
+    ),
+    "shape of targets": (
+        lambda p: train("mean_squared_error", "sgd", batch=(BATCH[0], BATCH[1][:, 0])),
+        ValueError,
+        r"outputs have the shape \(2, 1\), the targets \(2,\)",
+    ),
+    "shape of class numbers": (
+        lambda p: train("cross_entropy", "sgd", batch=(BATCH[0], np.zeros((2, 1), np.int32))),
+        ValueError,
+        r"cross_entropy: outputs of the shape \(2, 1\) take class numbers of the shape \(2,\)",
     ),
     "name": (lambda p: jax_ipu.estimat, AttributeError, "no attribute 'estimat'. Did you mean estimate"),
     "number of IPUs": (lambda p: GraphCoreManager(num_ipus="2"), ValueError, "num_ipus='2' .*whole number"),
@@ -301,8 +337,20 @@ def test_mistake(name, tmp_path):
     assert error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
     frames = [f.f_code for f, _ in traceback.walk_tb(error.__traceback__) if f.f_code.co_filename.startswith(PACKAGE)]
     names = {"option": "config.py", "option after the start": "config.py", "name": "__init__.py", "trace": "traces.py"}
+    names["attribute of an estimate"] = "result.py"
     shown = {Path(code.co_filename).name for code in frames}
     assert shown <= {names.get(name), "files.py" if name == "trace" else None}
+
+
+def test_donation_of_a_jitted_function_is_said_to_have_no_effect():
+    with pytest.warns(UserWarning, match=r"donate_argnums=0 has no effect: the function is jitted already"):
+        jax_ipu.estimate(jax.jit(lambda x: x + 1), ONES, donate_argnums=0)
+
+
+def test_a_search_without_axes_says_which_batch_was_tried():
+    with pytest.raises(TypeError) as caught:
+        jax_ipu.largest_batch(jnp.dot, np.ones((4, 4), np.float32), np.ones((4, 4), np.float32), limit=64)
+    assert "batch_axes=0 says which axis" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize(
