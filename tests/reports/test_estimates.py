@@ -364,7 +364,7 @@ def test_what_an_estimate_shows():
     text, page = repr(estimate), estimate._repr_html_()
     for part in (f"{estimate.cycles:,}", "jit_mlp_step on ipu2:1472", "fullest tile", "host link", "dot_general"):
         assert part in text and part in page
-    assert "<table>" in page and "test_estimates.py" in page
+    assert "<table>" in page and "training_step.py" in page
 
 
 def test_comparison():
