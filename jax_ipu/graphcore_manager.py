@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -83,7 +82,7 @@ class GraphCoreManager:
             raise ValueError(f"num_ipus={num_ipus!r} is not valid: give a whole number of at least 1")
         if precision not in PRECISIONS:
             raise ValueError(f"precision={precision!r} is not valid: give one of {', '.join(PRECISIONS)}")
-        if not isinstance(memory_proportion, Real) or not 0 < memory_proportion <= 1:
+        if not hasattr(memory_proportion, "__float__") or not 0 < memory_proportion <= 1:
             raise ValueError(f"memory_proportion={memory_proportion!r} is not valid: give a number above 0, at most 1")
         self.num_ipus = num_ipus
         self.precision = precision
