@@ -23,8 +23,8 @@ std::vector<std::size_t> sortedElements(const Graph& graph, const Tensor& tensor
   return elements;
 }
 
-// The first element, then for every dimension the one after it along that dimension (of extent 1: none).
-// `dimensions` lists the dimensions of the others.
+// The first element and its neighbours: one along each dimension of more than one element, in the order of
+// `dimensions`. Their addresses show the strides.
 Tensor corner(const Tensor& tensor, std::vector<unsigned>* dimensions) {
   std::vector<std::size_t> at(tensor.rank(), 0);
   std::vector<Tensor> elements = {tensor.index(at).reshape({1})};

@@ -79,7 +79,7 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
     for (const PlannedGroup& group : superstep) {
       const PlannedCodelet codelet = codeletOf(group);
       addCodelets(graph, codelet.vertexClass, codelet.source);
-      std::map<std::size_t, std::vector<Tensor>> copies;  // by read
+      std::map<std::size_t, std::vector<Tensor>> copies;  // by position in group.reads
       for (std::size_t i = 0; i < group.reads.size(); ++i) {
         if (!codelet.reads.at(i).empty() && readsFromBefore(superstep, group, i))
           copies[i] = received(graph, group, i, tensorOf(group.reads[i]), program, debugContext);

@@ -122,14 +122,16 @@ class _Option(Generic[T]):
 
     def __set__(self, instance: Config, value: T) -> None:
         instance._check_not_frozen(self.name)
-        text = ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
-        instance._values[self.name] = self._checked("" if value is None else text, f"jax_ipu.config.{self.name}")
+        text = ",".join(map(str, value)) if isinstance(value, (tuple, list)) else "" if value is None else str(value)
+        given = None if value is None else text
+        instance._values[self.name] = self._checked(text, f"jax_ipu.config.{self.name}", given)
 
-    def _checked(self, text: str, source: str) -> T:
+    def _checked(self, text: str, source: str, *given: str | None) -> T:
         try:
             return self.parse(text)
         except ValueError as good:
-            raise ValueError(f"{source}={text!r} is not valid. Give {good}.") from None
+            shown = given[0] if given else text
+            raise ValueError(f"{source}={shown!r} is not valid. Give {good}.") from None
 
 
 class Config:

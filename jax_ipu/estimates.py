@@ -194,6 +194,8 @@ def estimate(
 
     if target is not None and compare is not None:
         raise ValueError("give either target, for one estimate, or compare, for several")
+    if compare is not None and (isinstance(compare, str) or not compare):
+        raise ValueError(f'compare={compare!r}: give several targets, as in compare=("ipu2", "bow")')
     check_keywords(fun, kwargs, estimate)
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     check_num_ipus(program.num_ipus, num_ipus)
@@ -285,15 +287,23 @@ def largest_batch(
     sizes = _Batches(args, batch_axes)
 
     def of_batch(batch: int, advice: Mapping[str, Any]) -> Estimate:
-        found: Estimate = estimate(
-            fun,
-            *sizes.with_batch(batch),
-            target=target,
-            num_ipus=num_ipus,
-            donate_argnums=donate_argnums,
-            compiler_options={**advice, **(compiler_options or {})},
-            **kwargs,
-        )
+        try:
+            found: Estimate = estimate(
+                fun,
+                *sizes.with_batch(batch),
+                target=target,
+                num_ipus=num_ipus,
+                donate_argnums=donate_argnums,
+                compiler_options={**advice, **(compiler_options or {})},
+                **kwargs,
+            )
+        except (TypeError, ValueError) as error:
+            if batch != sizes.batch:
+                error.add_note(
+                    f"This is with a batch of {batch} in place of {sizes.batch}: batch_axes={batch_axes!r} says which"
+                    " axis of each argument is the batch; None for an argument without one"
+                )
+            raise
         return found
 
     found = search_batch(lambda batch: of_batch(batch, WITHOUT_ADVICE), sizes.batch, multiple_of, limit, progress)
@@ -307,6 +317,9 @@ def search_batch(
 
     Arguments and errors as for :func:`largest_batch`; `attempt` returns the estimate for a batch.
     """
+    for name, value in (("limit", limit), ("multiple_of", multiple_of)):
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{name}={value!r} is no whole number")
     if multiple_of < 1 or limit < multiple_of:
         raise ValueError(f"limit={limit} and multiple_of={multiple_of} are not valid: 1 <= multiple_of <= limit")
     most = limit // multiple_of

@@ -27,6 +27,7 @@ from jax_ipu.models.precision import PRECISIONS
 from jax_ipu.models.search import CompiledPlan, Search
 from jax_ipu.models.traced_model import TracedModel, trace
 from jax_ipu.reports import Report, report_of
+from jax_ipu.reports.result import checked_path
 
 
 class GraphCoreManager:
@@ -81,7 +82,7 @@ class GraphCoreManager:
             raise ValueError(f"num_ipus={num_ipus!r} is not valid: give a whole number of at least 1")
         if precision not in PRECISIONS:
             raise ValueError(f"precision={precision!r} is not valid: give one of {', '.join(PRECISIONS)}")
-        if not 0 < memory_proportion <= 1:
+        if not hasattr(memory_proportion, "__float__") or not 0 < memory_proportion <= 1:
             raise ValueError(f"memory_proportion={memory_proportion!r} is not valid: give a number above 0, at most 1")
         self.num_ipus = num_ipus
         self.precision = precision
@@ -285,6 +286,8 @@ class GraphCoreManager:
             >>> report.fits
             True
         """
+        if path is not None:
+            checked_path(path)
         self._start()
         inputs = arguments(example_inputs)
         traced = trace(adapt(model, inputs), inputs, self.precision)

@@ -23,7 +23,7 @@ GROUPS, CLASSES, LOSS_SCALE = 4, 1000, 128.0
 
 
 class Block(NamedTuple):
-    """A run of equal inverted bottlenecks; the first of them has the stride."""
+    """Consecutive inverted bottlenecks that are equal; the first of them has the stride."""
 
     number: int
     expand: int

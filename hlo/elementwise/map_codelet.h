@@ -30,7 +30,7 @@ std::string generateFunction(const Expression& expression, const std::string& na
 // `functions` use them.
 std::string codeletsUsedBy(const std::string& functions);
 
-// A short name of a text.
+// A hash of a text as 16 hexadecimal digits, for the names of generated classes.
 std::string hashOf(const std::string& text);
 
 }  // namespace hlo

@@ -1,13 +1,12 @@
 #include "codelets/compiled_loops.h"
 
-#include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include "codelets/assembly.h"
+#include "codelets/control_flow.h"
 
 namespace ipu_model {
 
@@ -25,7 +24,6 @@ Work& operator+=(Work& sum, const Work& work) {
 
 Work operator*(const Work& work, std::uint64_t n) { return {work.instructions * n, work.calls * n}; }
 
-bool IsJump(const Instruction& i) { return i.name[0] == 'j'; }
 bool IsCall(const Instruction& i) { return i.Begins("call"); }
 
 // Instructions that a function of the C library takes where the IPU has one for it, 0 where it has none: half
@@ -85,326 +83,6 @@ Work WorkOf(const Instruction& i) {
   return work;
 }
 
-struct Block {
-  std::size_t begin = 0, end = 0;  // of its instructions
-  std::vector<std::size_t> next, before;
-};
-
-struct Loop {
-  std::size_t header = 0;
-  std::set<std::size_t> blocks, latches;
-  std::uint64_t trips = 0;  // 0: depends on the data
-  bool holds_loop = false;  // another whose trips depend on the data
-};
-
-// The control flow of one function.
-class Flow {
- public:
-  explicit Flow(const Function& function) : code_(function.instructions) {
-    Split(function);
-    if (!understood_ || blocks_.empty()) return;
-    Order();
-    FindLoops();
-    for (Loop& loop : loops_) loop.trips = ConstantTrips(loop);
-  }
-
-  bool understood() const { return understood_; }
-  const std::vector<Block>& blocks() const { return blocks_; }
-  bool IsReached(std::size_t block) const { return position_[block] != kNone; }
-  // Smaller ones first.
-  std::vector<Loop>& loops() { return loops_; }
-
-  // Registers that a loop steps, and otherwise only uses as addresses or compares.
-  std::set<std::string> PointersOf(const Loop& loop) const {
-    std::set<std::string> stepped, addresses, others;
-    ForEachIn(loop, [&](const Instruction& i, std::int64_t) {
-      const auto step = assembly::StepOf(i);
-      if (step.has_value()) stepped.insert(step->to);
-      const bool compares = i.Begins("cmp") || i.Begins("test");
-      for (const Operand& o : i.operands) {
-        if (o.kind == Operand::kMemory) {
-          // The sum of two registers that is no access is a number.
-          std::set<std::string>& uses = i.Begins("lea") && !step.has_value() ? others : addresses;
-          uses.insert({o.base, o.index});
-        } else if (o.kind == Operand::kRegister && !step.has_value()) {
-          (compares ? addresses : others).insert(o.name);
-        }
-      }
-      // What a copy of a pointer is used for is seen at the copy.
-      if (step.has_value() && step->from != step->to) addresses.insert(step->from);
-    });
-    for (const std::size_t latch : loop.latches) {
-      if (CountsTrips(loop, latch)) addresses.insert(assembly::Changes(code_[blocks_[latch].end - 2]));
-    }
-    std::set<std::string> pointers;
-    for (const std::string& name : stepped) {
-      if (addresses.count(name) != 0 && others.count(name) == 0) pointers.insert(name);
-    }
-    return pointers;
-  }
-
-  // Whether a block ends a trip of a loop by comparing what each trip steps.
-  bool CountsTrips(const Loop& loop, std::size_t block) const {
-    if (loop.latches.count(block) == 0 || blocks_[block].end - blocks_[block].begin < 2) return false;
-    const Instruction& test = code_[blocks_[block].end - 2];
-    if (const auto step = assembly::StepOf(test); step.has_value()) return step->to == step->from;
-    if (!test.Begins("cmp") && !test.Begins("test")) return false;
-    for (const Operand& o : test.operands) {
-      if (o.kind == Operand::kRegister && RegisterStep(o.name, loop, 0) != 0) return true;
-    }
-    return false;
-  }
-
-  // Bytes between the accesses of two trips: the most of all accesses.
-  std::uint64_t StrideOf(const Loop& loop) const {
-    std::int64_t stride = 0;
-    for (const std::size_t b : loop.blocks) {
-      for (std::size_t i = blocks_[b].begin; i < blocks_[b].end; ++i) {
-        const Operand* const memory = code_[i].Memory();
-        if (memory == nullptr) continue;
-        stride = std::max(stride, std::abs(AddressStep(*memory, loop, b, i, 0)));
-      }
-    }
-    return static_cast<std::uint64_t>(stride);
-  }
-
- private:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
-  void Split(const Function& function) {
-    std::set<std::size_t> starts = {0};
-    for (const auto& [label, at] : function.labels) starts.insert(at);
-    for (std::size_t i = 0; i < code_.size(); ++i) {
-      if (IsJump(code_[i]) || code_[i].Begins("ret") || code_[i].Is("ud2")) starts.insert(i + 1);
-    }
-    std::map<std::size_t, std::size_t> block_at;
-    for (auto at = starts.begin(); at != starts.end() && *at < code_.size(); ++at) {
-      const auto after = std::next(at);
-      block_at[*at] = blocks_.size();
-      blocks_.push_back({*at, after == starts.end() ? code_.size() : std::min(*after, code_.size()), {}, {}});
-    }
-    for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      const Instruction& last = code_[blocks_[b].end - 1];
-      const auto add = [&](std::size_t to) {
-        blocks_[b].next.push_back(to);
-        blocks_[to].before.push_back(b);
-      };
-      if (IsJump(last)) {
-        const auto label =
-            last.operands.size() == 1 ? function.labels.find(last.operands[0].text) : function.labels.end();
-        const auto to = label == function.labels.end() ? block_at.end() : block_at.find(label->second);
-        if (to == block_at.end()) {
-          understood_ = false;
-          return;
-        }
-        add(to->second);
-      }
-      const bool goes_on = !last.Is("jmp") && !last.Begins("ret") && !last.Is("ud2");
-      if (goes_on && b + 1 < blocks_.size()) add(b + 1);
-    }
-  }
-
-  // Blocks in reverse postorder, and the immediate dominator of each (Cooper, Harvey and Kennedy, "A Simple,
-  // Fast Dominance Algorithm").
-  void Order() {
-    std::vector<std::size_t> postorder;
-    std::vector<bool> seen(blocks_.size());
-    std::vector<std::pair<std::size_t, std::size_t>> stack = {{0, 0}};
-    seen[0] = true;
-    while (!stack.empty()) {
-      auto& [block, n] = stack.back();
-      if (n == blocks_[block].next.size()) {
-        postorder.push_back(block);
-        stack.pop_back();
-        continue;
-      }
-      const std::size_t to = blocks_[block].next[n++];
-      if (seen[to]) continue;
-      seen[to] = true;
-      stack.emplace_back(to, 0);
-    }
-    order_.assign(postorder.rbegin(), postorder.rend());
-    position_.assign(blocks_.size(), kNone);
-    for (std::size_t i = 0; i < order_.size(); ++i) position_[order_[i]] = i;
-    dominator_.assign(blocks_.size(), kNone);
-    dominator_[0] = 0;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const std::size_t b : order_) {
-        if (b == 0) continue;
-        std::size_t common = kNone;
-        for (const std::size_t p : blocks_[b].before) {
-          if (dominator_[p] == kNone) continue;
-          common = common == kNone ? p : CommonDominator(p, common);
-        }
-        if (dominator_[b] != common) {
-          dominator_[b] = common;
-          changed = true;
-        }
-      }
-    }
-  }
-
-  std::size_t CommonDominator(std::size_t a, std::size_t b) const {
-    while (a != b) {
-      while (position_[a] > position_[b]) a = dominator_[a];
-      while (position_[b] > position_[a]) b = dominator_[b];
-    }
-    return a;
-  }
-
-  bool Dominates(std::size_t a, std::size_t b) const {
-    while (position_[b] > position_[a]) b = dominator_[b];
-    return a == b;
-  }
-
-  // Natural loops; those of one header are one.
-  void FindLoops() {
-    std::map<std::size_t, Loop> by_header;
-    for (const std::size_t latch : order_) {
-      for (const std::size_t header : blocks_[latch].next) {
-        if (!Dominates(header, latch)) continue;
-        Loop& loop = by_header[header];
-        loop.header = header;
-        loop.latches.insert(latch);
-        loop.blocks.insert(header);
-        std::vector<std::size_t> left = {latch};
-        while (!left.empty()) {
-          const std::size_t b = left.back();
-          left.pop_back();
-          if (!IsReached(b) || !loop.blocks.insert(b).second) continue;
-          left.insert(left.end(), blocks_[b].before.begin(), blocks_[b].before.end());
-        }
-      }
-    }
-    for (auto& [header, loop] : by_header) loops_.push_back(std::move(loop));
-    std::stable_sort(loops_.begin(), loops_.end(),
-                     [](const Loop& a, const Loop& b) { return a.blocks.size() < b.blocks.size(); });
-  }
-
-  // Calls visit(instruction, trips) for the instructions of one trip of the loop.
-  template <typename Visit>
-  void ForEachIn(const Loop& loop, const Visit& visit) const {
-    for (const std::size_t b : loop.blocks) {
-      std::int64_t times = 1;
-      for (const Loop& inner : loops_) {
-        if (inner.trips > 0 && inner.header != loop.header && inner.blocks.count(b) != 0 &&
-            inner.blocks.size() < loop.blocks.size())
-          times *= static_cast<std::int64_t>(inner.trips);
-      }
-      for (std::size_t i = blocks_[b].begin; i < blocks_[b].end; ++i) visit(code_[i], times);
-    }
-  }
-
-  // What one trip adds to a register; 0 if it is not a constant.
-  std::int64_t RegisterStep(const std::string& name, const Loop& loop, int depth) const {
-    if (name.empty() || name == "rip" || depth > 8) return 0;
-    std::int64_t sum = 0;
-    bool is_stepped = false, is_other = false;
-    const Instruction* copy = nullptr;
-    ForEachIn(loop, [&](const Instruction& i, std::int64_t times) {
-      if (assembly::Changes(i) != name) return;
-      const auto step = assembly::StepOf(i);
-      if (step.has_value() && step->from == name) {
-        sum += step->number * times;
-        is_stepped = true;
-      } else if (step.has_value() || i.Begins("lea")) {
-        copy = &i;
-      } else {
-        is_other = true;
-      }
-    });
-    if (is_other) return 0;
-    if (copy == nullptr) return is_stepped ? sum : 0;
-    const auto step = assembly::StepOf(*copy);
-    if (!step.has_value()) return 0;
-    // A register that is what another was, plus a constant: "lea 4(%rax), %rcx ... mov %rcx, %rax".
-    std::string at = step->from;
-    std::int64_t offset = step->number + sum;
-    for (int n = 0; n < 8; ++n) {
-      std::optional<assembly::Step> before;
-      ForEachIn(loop, [&](const Instruction& i, std::int64_t) {
-        const auto s = assembly::StepOf(i);
-        if (s.has_value() && s->to == at && s->from != at) before = s;
-      });
-      if (!before.has_value()) break;
-      offset += before->number;
-      at = before->from;
-      if (at == name) return offset;
-    }
-    return RegisterStep(step->from, loop, depth + 1);
-  }
-
-  // What one trip adds to an address that an instruction of a block uses.
-  std::int64_t AddressStep(const Operand& memory, const Loop& loop, std::size_t block, std::size_t at,
-                           int depth) const {
-    return StepAt(memory.base, loop, block, at, depth) +
-           memory.scale * StepAt(memory.index, loop, block, at, depth);
-  }
-
-  // The same of a register, which may get its value right before.
-  std::int64_t StepAt(const std::string& name, const Loop& loop, std::size_t block, std::size_t at,
-                      int depth) const {
-    for (std::size_t i = at; i > blocks_[block].begin && depth <= 8 && !name.empty(); --i) {
-      const Instruction& before = code_[i - 1];
-      if (assembly::Changes(before) != name) continue;
-      const auto step = assembly::StepOf(before);
-      if (step.has_value() && step->from == name) continue;
-      if (step.has_value()) return StepAt(step->from, loop, block, i - 1, depth + 1);
-      if (before.Begins("lea")) return AddressStep(before.operands[0], loop, block, i - 1, depth + 1);
-      return 0;
-    }
-    return RegisterStep(name, loop, depth);
-  }
-
-  // The trips of a loop that counts from a constant to a constant, else 0.
-  std::uint64_t ConstantTrips(const Loop& loop) const {
-    if (loop.latches.size() != 1) return 0;
-    const Block& latch = blocks_[*loop.latches.begin()];
-    if (latch.end - latch.begin < 2 || latch.next.size() != 2) return 0;
-    const Instruction &jump = code_[latch.end - 1], &test = code_[latch.end - 2];
-    std::string name;
-    std::int64_t limit = 0;
-    if (test.Begins("cmp") && test.operands.size() == 2 && test.operands[0].kind == Operand::kImmediate) {
-      name = test.operands[1].name;
-      limit = test.operands[0].number;
-    } else if (const auto step = assembly::StepOf(test); step.has_value() && step->to == step->from) {
-      name = step->to;
-    }
-    if (name.empty()) return 0;
-    const std::int64_t step = RegisterStep(name, loop, 0);
-    const auto start = ConstantBefore(name, loop);
-    if (step == 0 || !start.has_value()) return 0;
-    const std::int64_t distance = (limit - *start) * (step > 0 ? 1 : -1), size = std::abs(step);
-    if (distance <= 0) return 0;
-    const bool includes_limit = jump.Is("jle") || jump.Is("jbe") || jump.Is("jge") || jump.Is("jae");
-    return static_cast<std::uint64_t>(includes_limit ? distance / size + 1 : (distance + size - 1) / size);
-  }
-
-  // The constant that a register has when a loop begins.
-  std::optional<std::int64_t> ConstantBefore(const std::string& name, const Loop& loop) const {
-    for (std::size_t b = loop.header; b != 0;) {
-      b = dominator_[b];
-      for (std::size_t i = blocks_[b].end; i > blocks_[b].begin; --i) {
-        const Instruction& at = code_[i - 1];
-        if (assembly::Changes(at) != name) continue;
-        const std::vector<Operand>& o = at.operands;
-        if (o.size() != 2) return std::nullopt;
-        if (at.Begins("mov") && o[0].kind == Operand::kImmediate) return o[0].number;
-        if (at.Begins("xor") && o[0].name == name) return 0;
-        return std::nullopt;
-      }
-    }
-    return std::nullopt;
-  }
-
-  const std::vector<Instruction>& code_;
-  bool understood_ = true;
-  std::vector<Block> blocks_;
-  std::vector<std::size_t> order_, position_, dominator_;
-  std::vector<Loop> loops_;
-};
-
 // Finds the loops of functions and of those that they call.
 class Finder {
  public:
@@ -423,18 +101,18 @@ class Finder {
 
  private:
   // A loop of the function, or null for what is outside of them.
-  using PerLoop = std::map<const Loop*, Work>;
+  using PerLoop = std::map<const CodeLoop*, Work>;
 
   std::optional<CompiledLoops> Count(const Function& function) {
-    Flow flow(function);
+    ControlFlow flow(function);
     if (!flow.understood()) return std::nullopt;
     CompiledLoops result;
     PerLoop work;
     for (std::size_t b = 0; b < flow.blocks().size(); ++b) {
       if (!flow.IsReached(b)) continue;
-      Loop *around = nullptr, *inner = nullptr;
+      CodeLoop *around = nullptr, *inner = nullptr;
       std::uint64_t times = 1;
-      for (Loop& loop : flow.loops()) {
+      for (CodeLoop& loop : flow.loops()) {
         if (loop.blocks.count(b) == 0) continue;
         if (inner == nullptr) inner = &loop;
         if (loop.trips > 0) {

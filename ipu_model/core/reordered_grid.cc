@@ -9,8 +9,9 @@
 namespace ipu_model {
 namespace {
 
-// Splits the dimension in which a step of `stride` elements ends into two, if each of its parts is then a
-// product of parts of both.
+// Splits a dimension of the grid into two, so that `stride` elements of the variable are one step along the
+// outer of them. Does nothing if no dimension has such a place, or if the parts of the grid would no longer
+// be blocks of the two.
 void SplitAt(std::int64_t stride, Grid* p) {
   std::int64_t inner_elements = 1;
   for (std::size_t d = p->shape.size(); d-- > 0; inner_elements *= p->shape[d]) {

@@ -34,10 +34,10 @@ bool SameShape(const std::vector<std::size_t>& a, const Shape& b) {
                     [](std::size_t x, std::int64_t y) { return x == static_cast<std::size_t>(y); });
 }
 
-// The dimensions of a tensor's space that make up each dimension of its shape.
+// The dimensions of a tensor's space that make up each dimension of its shape: [first[d], first[d + 1]).
 struct Grouped {
   Tiling tiling;
-  std::vector<std::size_t> first;  // of the space, by dimension of the shape, and the end
+  std::vector<std::size_t> first;
 };
 
 Grouped GroupedTiling(const Tensor& tensor) {

@@ -31,7 +31,7 @@ std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& int
                                    unsigned dimension) const {
   std::vector<Tensor> result;
   result.reserve(intervals.size());
-  // Many regions of one dimension are selected at once: a slice takes as long as the tensor has blocks.
+  // All regions of a flat tensor are found in one walk over its blocks; slices would be a walk each.
   const bool flat = rank() == 1 && dimension == 0;
   std::size_t elements = 0;
   for (const std::vector<Interval>& set : intervals) elements += ElementsIn(set);

@@ -12,9 +12,9 @@
 
 namespace ipu_model {
 
-// Replaces runs of operations in the plan's code by OpCode::kRunBands, and marks the replaced instructions as
-// undefined. Bands depend only on shapes, not on the number of threads. Variables with the same number in
-// `memory_of` share their memory.
+// Replaces consecutive operations in the plan's code by OpCode::kRunBands, and marks the replaced
+// instructions as undefined. Bands depend only on shapes, not on the number of threads. Variables with the
+// same number in `memory_of` share their memory.
 void FormBands(const CompiledProgram& program, const std::vector<VariableId>& memory_of, HostPlan* plan);
 
 }  // namespace ipu_model

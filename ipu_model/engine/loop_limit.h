@@ -37,7 +37,7 @@ class LoopLimit {
   const std::vector<const ProgramNode*>& loops_;
   ExecutedCycles* cycles_;
   double seconds_ = 0;
-  // Reading the processor time takes longer than a small trip.
+  // When to read the processor time next: reading it in each trip would take longer than a small trip.
   std::chrono::steady_clock::time_point next_look_;
   std::vector<Seen> seen_;
 };

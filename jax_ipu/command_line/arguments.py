@@ -24,6 +24,7 @@ _ALSO_CALLED = {
     "--ipus": "--num-ipus",
     "--replicas": "--num-ipus",
     "--out": "--output",
+    "--batch": "--start",  # of largest-batch
 }
 _CHOICE = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)", re.S)
 
@@ -61,7 +62,10 @@ class Parser(argparse.ArgumentParser):
                 hints.append(f"{one}: did you mean {meant}?" if meant else f"{one}: no option of {self.prog}")
             elif not of_an_option and "--arg" in known:
                 given = f"{one}: an argument of the function is given as --arg {one}"
-                asked = "an argument of the function is given as --arg TYPE[SHAPE], such as --arg 'f32[128,784]'"
+                asked = (
+                    "an argument of the function is given as --arg TYPE[SHAPE], such as --arg 'f32[128,784]', the"
+                    " function as FILE.py:FUNCTION"
+                )
                 hints.append(given if "[" in one else asked)
             of_an_option = one.startswith("--") and "=" not in one  # what follows may be its value
         self.error(". ".join([f"unknown arguments: {' '.join(unknown)}", *dict.fromkeys(hints)]))

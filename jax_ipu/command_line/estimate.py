@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,18 @@ from jax_ipu.chips import chip_names, target_of
 from jax_ipu.command_line import programs
 from jax_ipu.command_line.arguments import add_command, add_json, add_target, number, positive
 from jax_ipu.command_line.failures import message_of
-from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, coloured, failed, is_of_output, print_json
+from jax_ipu.command_line.output import (
+    FAILED,
+    INVALID,
+    NO,
+    OK,
+    UsageError,
+    alone_on_stdout,
+    coloured,
+    failed,
+    is_of_output,
+    print_json,
+)
 from jax_ipu.compiler.tables import text_table
 from jax_ipu.config import Config, config
 
@@ -86,8 +98,10 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
     if options.num_ipus is not None:  # read when JAX creates its backends
         os.environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
     targets = [] if options.target is None else [options.target]
+    if targets and isinstance(options.what, str) and "," in options.target:
+        return failed(options, INVALID, f"target {options.target!r} is not one chip: jax-ipu compare takes several")
     if targets and isinstance(options.what, list):  # what takes several programs takes several chips
-        targets = options.target.split(",")
+        targets = _chips(options.target)
     try:
         for target in targets:
             target_of(target)
@@ -95,7 +109,8 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
     except ValueError as error:
         return failed(options, INVALID, str(error))
     try:
-        return run(options)
+        with alone_on_stdout() if options.json else nullcontext():
+            return run(options)
     except UsageError as error:
         if options.traceback and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
@@ -109,6 +124,10 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
         if isinstance(options.what, str):
             message = programs.with_file(options.what, message)
         return failed(options, FAILED, message)
+
+
+def _chips(text: str) -> list[str]:
+    return [target.strip() for target in text.split(",")]
 
 
 def _for_target(program: programs.Bytes, target: str | None, **changes: Any) -> Any:
@@ -165,7 +184,7 @@ def _saved(path: str) -> Any:
 def _compare(options: argparse.Namespace) -> int:
     from jax_ipu.estimates import Comparison
 
-    targets = options.target.split(",") if options.target is not None else list(chip_names())
+    targets = _chips(options.target) if options.target is not None else list(chip_names())
     if all(what.endswith(".json") for what in options.what):
         programs.refuse_options_of_programs(options, "what was saved")
     if options.output is not None:

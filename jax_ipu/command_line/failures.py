@@ -13,7 +13,7 @@ _OF_OTHERS = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("
 _THIS = str(Path(__file__).resolve().parents[1])
 
 
-def message_of(error: Exception) -> str:
+def message_of(error: BaseException) -> str:
     """The error as a message, with the line of the user that raised it, or called what did.
 
     Errors of the compiler have the line of the operation that they are about.

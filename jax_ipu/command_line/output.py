@@ -7,6 +7,8 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, TextIO
 
 OK, NO, INVALID, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -36,9 +38,25 @@ def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 
 
+# Where JSON goes while standard output is that of others.
+_json: TextIO | None = None
+
+
+@contextmanager
+def alone_on_stdout() -> Iterator[None]:
+    """JSON is all that there is on standard output: what the code of the user prints goes to standard error."""
+    global _json
+    _json = sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _json = None
+
+
 def print_json(value: Any) -> None:
     """Prints JSON that every parser reads: no NaN and no infinity."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+    print(json.dumps(value, indent=2, allow_nan=False), file=_json)
 
 
 def failed(options: argparse.Namespace, code: int, message: str) -> int:

@@ -28,16 +28,18 @@ WHAT = (
 _MLIR_BYTECODE = b"ML\xefR"
 _HLO_SUFFIXES = (".pb", ".hlo")
 # Files that are often given in place of a program: the end of the name, and what to give.
-_JSON, _PAGE, _MODEL = (
+_JSON, _PAGE, _MODEL, _NOTEBOOK = (
     "jax-ipu compare and report take what jax-ipu wrote as .json",
     "of a report, jax-ipu compare and report take the data, which jax-ipu report -o NAME.json writes",
     "jax_ipu.GraphCoreManager runs models of other frameworks",
+    "write the function of the notebook to a file, and give FILE.py:FUNCTION; in the notebook, jax_ipu.estimate and"
+    " jax_ipu.report take it as it is",
 )
 _NO_PROGRAMS = {
-    **{".json": _JSON, ".html": _PAGE, ".htm": _PAGE},
+    **{".json": _JSON, ".html": _PAGE, ".htm": _PAGE, ".ipynb": _NOTEBOOK},
     **dict.fromkeys((".onnx", ".pt", ".pth", ".pt2", ".keras", ".h5", ".safetensors"), _MODEL),
 }
-_ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
+_ARGUMENT = re.compile(r"(\w+)\[([^\[\]]*)\]")
 _BATCH = "b"
 # What returns a function, as jax.jit does; for the list of those in a file.
 _MAKE_FUNCTIONS = ("jit", "filter_jit", "pmap", "vmap", "grad", "value_and_grad", "checkpoint", "partial", "shard_map")
@@ -97,6 +99,8 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
         raise UsageError(_without_function(Path(what.removesuffix(":"))))
     if path.is_file():
         return _file(path, options, given)
+    if "::" in what:
+        raise UsageError(f"{what}: write one colon, {what.replace('::', ':')}")
     source, colon, name = what.rpartition(":")
     if not colon or not name:
         raise UsageError(_no_program(what.removesuffix(":")))
@@ -104,6 +108,8 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
     function = _attribute(module, name, source)
     arguments = _arguments_of(module, source, options)
     donated = _numbers(options.donate)
+    if donated and _is_jitted(function):
+        raise UsageError(f"--donate {options.donate}: {what} is jitted already, with donate_argnums of its own")
 
     def at(batch: int | None) -> Bytes:
         from jax_ipu.integration.programs import program_of
@@ -115,6 +121,12 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
         return Bytes(program.mlir, "mlir", program.options)
 
     return Loaded(name, at)
+
+
+def _is_jitted(function: Callable[..., Any]) -> bool:
+    from jax_ipu.integration.jitted import is_jitted
+
+    return is_jitted(function)
 
 
 @contextmanager
@@ -158,6 +170,9 @@ def _no_program(what: str) -> str:
     """Why `what` names no program."""
     if Path(what).is_dir():
         return f"{what} is a folder: name a file in it, or FILE.py:FUNCTION"
+    source, _, name = what.rpartition(".")
+    if "/" not in what and name in _functions_of_module(source):
+        return f"there is no file {what}: write {source}:{name} for the function"
     if "/" in what or Path(what).suffix:
         return f"there is no file {what}"
     try:
@@ -167,6 +182,15 @@ def _no_program(what: str) -> str:
     if spec is None or not spec.has_location or spec.origin is None:
         return f"{what} is no file, and not module:function"
     return _without_function(Path(spec.origin), what)
+
+
+def _functions_of_module(source: str) -> list[str]:
+    """The functions of a module that is a file, which is not run; none if there is no such module."""
+    try:
+        spec = importlib.util.find_spec(source) if source else None
+        return functions_in(Path(spec.origin).read_text("utf-8")) if spec is not None and spec.origin else []
+    except (ImportError, OSError, ValueError, SyntaxError):
+        return []
 
 
 def _without_function(path: Path, source: str | None = None) -> str:
@@ -247,6 +271,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _module(source: str) -> ModuleType:
+    if "/" in source and Path(f"{source}.py").is_file():
+        raise UsageError(f"there is no module {source}: write {source}.py for the file")
     if not source or source.startswith("."):
         raise UsageError(f"there is no module {source or 'without a name'}: write module:function or file.py:function")
     if source.endswith(".py"):
@@ -259,23 +285,43 @@ def _module(source: str) -> ModuleType:
         sys.modules[path.stem] = module
         sys.path.insert(0, str(path.resolve().parent))
         try:
-            spec.loader.exec_module(module)
+            with _no_script(source):
+                spec.loader.exec_module(module)
         except PermissionError as error:
             raise UsageError(f"{source} cannot be read: {error.strerror}") from error
         return module
+    if Path(source).is_file():
+        why = _NO_PROGRAMS.get(Path(source).suffix, "a program in a file is named without a function")
+        raise UsageError(f"{source} is no Python: {why}")
     try:
-        return importlib.import_module(source)
+        with _no_script(source):
+            return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise UsageError(f"there is no module {source}") from error
         raise
 
 
+@contextmanager
+def _no_script(source: str) -> Iterator[None]:
+    """While a file is imported that may be a script as well: it does not see the arguments of this command."""
+    arguments, sys.argv = sys.argv, [source]
+    try:
+        yield
+    except SystemExit as error:
+        raise UsageError(
+            f"{source} ends Python when it is imported: {message_of(error)}\nPut what it does as a script under"
+            ' if __name__ == "__main__":'
+        ) from error
+    finally:
+        sys.argv = arguments
+
+
 def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+            functions = [key for key, value in vars(module).items() if _is_function_of(value, key, module)]
             hint = names.suggestion(name, functions) if functions else "It has no functions."
             raise UsageError(f"{source} has no {name}. {hint}")
         found = getattr(found, part)
@@ -283,6 +329,13 @@ def _attribute(module: ModuleType, name: str, source: str) -> Callable[..., Any]
         raise UsageError(f"{source}:{name} is no function, but a {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
+
+
+def _is_function_of(value: Any, name: str, module: ModuleType) -> bool:
+    """Whether it can be called, and was not imported from elsewhere; a callable object has no module of its own."""
+    imported = isinstance(value, type) or inspect.isroutine(value)
+    own = not imported or getattr(value, "__module__", None) == module.__name__
+    return callable(value) and own and not name.startswith("_")
 
 
 def _arguments_of(
@@ -343,7 +396,10 @@ def _shape(text: str, batch: int | None) -> Any:
     if match is None:
         raise UsageError(f"--arg {text}: write a type and a shape, e.g. f32[128,784] or i32[]")
     shape: list[int] = []
-    for part in (p.strip() for p in match[2].split(",") if p.strip()):
+    sizes = [part.strip() for part in match[2].split(",")]
+    if not sizes[-1]:  # f32[] and, as in Python, f32[3,]
+        sizes.pop()
+    for part in sizes:
         if part == _BATCH:
             if batch is None:
                 raise UsageError(f"--arg {text} has a batch: give its size with --batch")
@@ -351,7 +407,8 @@ def _shape(text: str, batch: int | None) -> Any:
         elif part.isdecimal():
             shape.append(int(part))
         else:
-            raise UsageError(f"--arg {text}: {part} is no size; the batch is the letter b")
+            what = f"{part} is no size" if part else "a size is missing between commas"
+            raise UsageError(f"--arg {text}: {what}; the batch is the letter b")
     if math.prod(shape) >= 1 << 63:
         raise UsageError(f"--arg {text} has more elements than any array")
     struct: Any = jax.ShapeDtypeStruct
@@ -359,26 +416,31 @@ def _shape(text: str, batch: int | None) -> Any:
 
 
 def _dtype(text: str, name: str) -> Any:
+    import jax
     import jax.numpy as jnp
 
-    short = re.fullmatch(r"([fisuc])(\d+)", name)
-    long = _TYPES[short[1]] + short[2] if short else {"bf16": "bfloat16", "pred": "bool"}.get(name, name)
+    short = re.fullmatch(r"([fisuc])(\d+)(e\w+)?", name)
+    long = {"bf16": "bfloat16", "pred": "bool"}.get(name, name)
+    if short:
+        long = _TYPES[short[1]] + short[2] + (f"_{short[3]}" if short[3] else "")
     try:
         found = jnp.dtype(long)
     except TypeError:
         found = jnp.dtype(object)
     if not any(jnp.issubdtype(found, kind) for kind in (jnp.number, jnp.bool_)):  # NumPy has more types than JAX
         raise UsageError(f"--arg {text}: there is no type {name}. {suggestion(name, _SHORT_TYPES)}")
+    if (taken := jax.dtypes.canonicalize_dtype(found)) != found:
+        raise UsageError(f"--arg {text}: JAX would take {taken} for {found}. Set JAX_ENABLE_X64=1 for 64 bits")
     return found
 
 
 def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loaded:
+    if path.suffix in _NO_PROGRAMS:
+        raise UsageError(f"{path} is no program: {_NO_PROGRAMS[path.suffix]}")
     if options.arg is not None or options.args_from is not None:
         raise UsageError(f"{path} says itself which arguments it has: leave out --arg and --args-from")
     from jax_ipu.compiler.options import serialize_options
 
-    if path.suffix in _NO_PROGRAMS:
-        raise UsageError(f"{path} is no program: {_NO_PROGRAMS[path.suffix]}")
     try:
         data, serialized = path.read_bytes(), serialize_options(given)
     except OSError as error:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jax_ipu.command_line.arguments import add_command, add_json, add_target, sentence
+from jax_ipu.command_line.arguments import add_command, add_json, add_target, positive, sentence
 from jax_ipu.command_line.output import INVALID, coloured, failed, print_json
 from jax_ipu.command_line.usage import ProcessUse, kept, run_folder
 from jax_ipu.compiler.tables import Row, bytes_text, seconds_text, text_table
@@ -33,7 +33,9 @@ def add_commands(commands: Any) -> None:
         usage="jax-ipu run [options] (SCRIPT | -m MODULE) [ARGUMENT ...]",
     )
     add_target(run)
-    run.add_argument("--num-ipus", type=int, metavar="N", help="how many IPUs the program has; the configured number")
+    run.add_argument(
+        "--num-ipus", type=positive, metavar="N", help="how many IPUs the program has; the configured number"
+    )
     run.add_argument("--report-dir", metavar="FOLDER", help="where reports are written (ipu_reports/NAME-TIME)")
     run.add_argument("--no-report", action="store_true", help="write no reports")
     add_json(run)
@@ -109,8 +111,6 @@ def _environ(options: argparse.Namespace) -> dict[str, str]:
         environ["JAX_IPU_MODEL_VERSION"] = chip
         environ["JAX_IPU_MODEL_NUM_TILES"] = tiles or "all"
     if options.num_ipus is not None:
-        if options.num_ipus < 1:
-            raise ValueError(f"--num-ipus {options.num_ipus}: must be at least 1")
         environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
         environ.pop("JAX_IPU_VISIBLE_DEVICES", None)
     return environ

@@ -6,6 +6,7 @@ import functools
 import io
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from jax_ipu import environment
 from jax_ipu.config import Config, config
-from jax_ipu.integration.jitted import lowering_of
+from jax_ipu.integration.jitted import is_jitted, lowering_of
 
 PLATFORM = "ipu"
 # What pjrt_plugin/pjrt/plugin.cc tells jaxlib; a test compares programs.
@@ -59,6 +60,16 @@ def program_of(
         raise TypeError(
             f"expected a function and its arguments, as in estimate(f, x), not the result of a call: got {fun!r:.80},"
             f" of the type {type(fun).__name__}"
+        )
+    if compiler_options is not None and not isinstance(compiler_options, Mapping):
+        raise TypeError(
+            'compiler_options are a dictionary, such as {"ipu_outline": "always"}, not of the type'
+            f" {type(compiler_options).__name__}"
+        )
+    if donate_argnums != () and is_jitted(fun):
+        warnings.warn(
+            f"donate_argnums={donate_argnums!r} has no effect: the function is jitted already; give it to its jax.jit",
+            stacklevel=2,
         )
     environment.warn_once(os.environ, Config.variables())  # no backend is made, which would do so
     _exclude_callers()

@@ -60,6 +60,10 @@ def adapt(model: Any, inputs: tuple[Any, ...]) -> Model:
         adapted = recognise(model, inputs)
         if adapted is not None:
             return adapted
+    if isinstance(model, type):
+        raise TypeError(
+            f"{model.__name__} is a class, not a model: give an instance of it, as in {model.__name__}(...)"
+        )
     kinds = "".join(f"\n  - {kind}" for kind in KINDS)
     raise TypeError(f"{type(model).__name__} is not a model that GraphCoreManager knows. A model may be:{kinds}")
 

@@ -45,6 +45,8 @@ def optimizer_of(optimizer: Any, learning_rate: float, settings: Mapping[str, An
                 f"{type(optimizer).__name__} has not"
             )
         return optimizer
+    if not (hasattr(learning_rate, "__float__") or callable(learning_rate)):  # schedules of optax are functions
+        raise TypeError(f"learning_rate={learning_rate!r} is not valid: give a number")
     settings = dict(settings or {})
     if optimizer in SETTINGS:
         unknown = sorted(set(settings) - set(SETTINGS[optimizer]))

@@ -37,6 +37,9 @@ class Signature(NamedTuple):
         """
         paths, tree = jax.tree_util.tree_flatten_with_path(inputs)
         if tree != self.in_tree:
+            wanted, given = len(self.in_tree.children()), len(inputs)
+            if wanted != given:
+                raise ValueError(f"the model was compiled for {wanted} input{'s' * (wanted != 1)}, and gets {given}")
             raise ValueError(f"the model was compiled for inputs of the structure {self.in_tree}, not {tree}")
         arrays = []
         for (path, leaf), spec, declared in zip(paths, self.inputs, self.declared, strict=True):

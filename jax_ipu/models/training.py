@@ -160,12 +160,28 @@ class TrainingStep(CompiledModel):
 
 
 def mean_squared_error(outputs: Any, targets: Any) -> Any:
-    """Returns the mean over all elements of (outputs - targets)^2."""
+    """Returns the mean over all elements of (outputs - targets)^2.
+
+    Raises ValueError: they have not one shape, so that a difference would be of other elements than the user means.
+    """
+    if jnp.shape(outputs) != jnp.shape(targets):
+        raise ValueError(
+            f"mean_squared_error: the outputs have the shape {jnp.shape(outputs)}, the targets {jnp.shape(targets)};"
+            " they are compared element by element"
+        )
     return jnp.mean((outputs - targets) ** 2)
 
 
 def cross_entropy(outputs: Any, targets: Any) -> Any:
-    """Returns the mean softmax cross entropy of logits [..., classes] with class numbers [...]."""
+    """Returns the mean softmax cross entropy of logits [..., classes] with class numbers [...].
+
+    Raises ValueError: the shapes are others.
+    """
+    if jnp.shape(targets) != jnp.shape(outputs)[:-1]:
+        raise ValueError(
+            f"cross_entropy: outputs of the shape {jnp.shape(outputs)} take class numbers of the shape"
+            f" {jnp.shape(outputs)[:-1]}, not targets of {jnp.shape(targets)}"
+        )
     log_probabilities = jax.nn.log_softmax(outputs)
     return -jnp.mean(jnp.take_along_axis(log_probabilities, targets[..., None], axis=-1))
 
@@ -219,6 +235,10 @@ class Trainer:
                     "model that computes its loss itself"
                 )
             loss = LOSSES[loss]
+        if loss is not None and not callable(loss):
+            raise TypeError(
+                f"loss={loss!r} is not valid: give a function (outputs, targets), or one of {', '.join(LOSSES)}"
+            )
         self._model, self._loss = model, loss or own_loss
         self._precision, self._accumulation, self._seed = precision, gradient_accumulation, seed
         with types_kept(model.wide):
@@ -441,8 +461,8 @@ def _in(precision: str, values: Sequence[Any]) -> list[Any]:
 
 
 def _micro_batches(specs: Sequence[Any], count: int) -> list[jax.ShapeDtypeStruct]:
-    if count < 1:
-        raise ValueError(f"gradient_accumulation is {count}, but must be at least 1")
+    if not hasattr(count, "__index__") or count < 1:
+        raise ValueError(f"gradient_accumulation={count!r} is not valid: give a whole number of at least 1")
     micro = []
     for i, spec in enumerate(specs):
         if count > 1 and (not spec.shape or spec.shape[0] % count):

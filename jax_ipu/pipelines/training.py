@@ -106,6 +106,10 @@ class Pipeline:
         recompute: bool,
         compiler_options: dict[str, Any],
     ) -> None:
+        if callable(stages):
+            raise TypeError(
+                "the stages of a pipeline are a list of functions; jax_ipu.split_into_stages makes one of a loss"
+            )
         replicated = [_several(device) for device in devices]
         _check(stages, replicated, gradient_accumulation, schedule)
         from jax_ipu.pipelines.stage import Stage
@@ -472,5 +476,5 @@ def _check(stages: Sequence[Any], devices: Sequence[list[Any]], batches: int, sc
         meant = nearest(str(schedule), SCHEDULES)
         hint = f" Did you mean {meant}?" if meant else ""
         raise ValueError(f"there is no schedule {schedule!r}: give one of {', '.join(SCHEDULES)}.{hint}")
-    if batches < 1:
-        raise ValueError(f"gradient_accumulation={batches}: a step has at least one micro-batch")
+    if not hasattr(batches, "__index__") or batches < 1:
+        raise ValueError(f"gradient_accumulation={batches!r}: a step has at least one micro-batch; give a whole number")

@@ -15,7 +15,7 @@ from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.reports.data import report_data
 from jax_ipu.reports.html import NoFrontEnd
 from jax_ipu.reports.insights import by_severity, insights, not_tried
-from jax_ipu.reports.result import Report, ReportComparison
+from jax_ipu.reports.result import Report, ReportComparison, checked_path
 
 __all__ = ["NoFrontEnd", "Report", "ReportComparison", "report", "report_of"]
 
@@ -98,9 +98,11 @@ def report(
     from jax_ipu.integration.programs import program_of
     from jax_ipu.reports.alternatives import Question, savings
 
-    if compare is not None and (target is not None or len(compare) != 2):
+    if compare is not None and (target is not None or isinstance(compare, str) or len(compare) != 2):
         raise ValueError("give either target, for one report, or compare with two targets, for both beside each other")
     check_keywords(fun, kwargs, report)
+    if path is not None:
+        checked_path(path)  # before the program is compiled, which may take long
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     check_num_ipus(program.num_ipus, num_ipus)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jax_ipu.compiler.tables import bytes_text, percent_text, seconds_text
+from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.reports.drawing import HEAT, Drawing
 from jax_ipu.reports.insights import expanded
 
@@ -37,6 +38,7 @@ class Plot:
     def __repr__(self) -> str:
         return f"<{self.title}>"
 
+    @boundary
     def save(self, path: str | Path) -> Path:
         """Writes the plot to a file .svg.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import html as _html
 import json
 from collections.abc import Mapping
@@ -20,6 +21,23 @@ from jax_ipu.reports.plots import Plot, plot
 from jax_ipu.reports.runs import run_data
 
 _SHOWN = 5
+_WRITING = explained("the report cannot be written", "give another path")
+
+
+def checked_path(path: str | Path) -> Path:
+    """The path of a report that is to be written, without writing it.
+
+    Raises:
+        ValueError: the name ends in neither .html nor .json.
+        IsADirectoryError: there is a folder of that name.
+    """
+    where = Path(path)
+    if where.suffix not in (".html", ".json"):
+        raise ValueError(f"{where}: the name of a report ends in .html, or in .json for its data")
+    with _WRITING:
+        if where.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "", str(where))
+    return where
 
 
 class _Saved:
@@ -52,11 +70,9 @@ class _Saved:
             NoFrontEnd: it ends in .html, and this installation has no front end for reports.
             OSError: the file cannot be written.
         """
-        where = Path(path)
-        if where.suffix not in (".html", ".json"):
-            raise ValueError(f"{where}: the name of a report ends in .html, or in .json for its data")
+        where = checked_path(path)
         text = self.text(where.suffix)
-        with explained("the report cannot be written", "give another path"):
+        with _WRITING:
             where.parent.mkdir(parents=True, exist_ok=True)
             where.write_text(text, "utf-8")
         self.path = where
@@ -101,6 +117,11 @@ class Report(_Saved):
         self._data = dict(data)
         self._is_plain = False
         self.path: Path | None = None
+
+    def __getattr__(self, name: str) -> Any:  # called for names that do not exist
+        of_estimate = name in Estimate.__annotations__
+        hint = f". Its estimate has: report.estimate.{name}" if of_estimate else ""
+        raise AttributeError(f"'Report' object has no attribute {name!r}{hint}", name=name, obj=self)
 
     @property
     def fits(self) -> bool:
@@ -244,6 +265,9 @@ class Report(_Saved):
             >>> report.compare(larger).difference()["cycles"] > 0
             True
         """
+        if not isinstance(other, Report):
+            given = type(other).__name__
+            raise TypeError(f"a report is compared with another report, as jax_ipu.report returns it, not with {given}")
         comparison = ReportComparison(self, other)
         if path is not None:
             comparison.save(path)

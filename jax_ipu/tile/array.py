@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -291,8 +292,11 @@ def check_key(key: Any, shape: tuple[int, ...]) -> tuple[slice, tuple[Any, ...]]
 
 
 def checked_tiles(tiles: Sequence[int]) -> Tiles:
-    """The tiles as a tuple. Raises ValueError for one that is negative."""
-    checked = tuple(int(t) for t in tiles)
+    """The tiles as a tuple. Raises ValueError for one that is negative, TypeError for what are no whole numbers."""
+    try:
+        checked = tuple(operator.index(t) for t in tiles)
+    except TypeError:
+        raise TypeError(f"tiles={tiles!r} is not valid: give the number of each part's tile, as in (0, 1, 2)") from None
     if any(t < 0 for t in checked):
         raise ValueError(f"tiles are numbered from 0 on, so there is no tile {min(checked)}")
     return checked

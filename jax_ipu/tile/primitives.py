@@ -303,6 +303,8 @@ def tile_map(
         return args
     translation = translations().get(primitive)
     if translation is None:
+        if callable(primitive):  # a function of JAX: primitives are no functions
+            raise TypeError(f"tile_map takes a primitive, such as jax.lax.sin_p, not {primitive!r:.80}")
         raise KeyError(
             f"the primitive '{primitive}' has no vertex; give it one with register_ipu_tile_primitive, or make a"
             " primitive with create_ipu_tile_primitive"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "pjrt/c_api.h"
-#include "pjrt/extensions.h"
 #include "pjrt/named_values.h"
+#include "pjrt/tensor_lists.h"
 #include "runtime/executable/executable.h"
 
 struct PJRT_Executable {

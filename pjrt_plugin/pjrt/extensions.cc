@@ -8,6 +8,7 @@
 #include "pjrt/executable_description.h"
 #include "pjrt/profiler.h"
 #include "pjrt/serialized_bytes.h"
+#include "pjrt/tensor_lists.h"
 
 namespace jax_ipu::pjrt {
 

@@ -154,7 +154,6 @@ def test_run_of_a_module_that_is_killed(script, tmp_path):
         ((), 2, "name a script"),
         (("-m",), 2, "with -m, a module"),
         (("--target", "ipu9", "x.py"), 2, "ipu9"),
-        (("--num-ipus", "0", "x.py"), 2, "at least 1"),
         (("--report-dir", "x", "--no-report", "x.py"), 2, "not both"),
         (("--no-report", "no_such_file.py"), 2, "no_such_file.py"),
         (("--no-report", "-m", "platform"), 0, "did not use ipu"),

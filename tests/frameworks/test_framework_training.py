@@ -7,19 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax_ipu import GraphCoreManager
-
 RNG = np.random.default_rng(0)
 WORDS = np.arange(12)
 LABELS = np.roll(WORDS, 1).astype(np.int32)
 X = RNG.normal(size=(12, 6)).astype(np.float32)
 RATE, STEPS = 0.5, 5
-
-
-@pytest.fixture
-def manager():
-    with GraphCoreManager() as manager:
-        yield manager
 
 
 def cross_entropy(logits, labels):

@@ -16,7 +16,7 @@ sys.path.insert(0, str(FOLDER))
 import garden  # noqa: E402
 
 PROGRAMS = garden.programs()
-# A reduced GPT-2 has one length.
+# The reduced GPT-2 has one context length, so its two trainings would be the same.
 CASES = [(name, task) for name, found in PROGRAMS.items() for task in found.tasks if task != "training 1024"]
 
 

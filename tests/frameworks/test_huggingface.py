@@ -16,12 +16,6 @@ def packages():
     return torch_or_skip(), pytest.importorskip("transformers")
 
 
-@pytest.fixture
-def manager():
-    with GraphCoreManager() as manager:
-        yield manager
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_models_as_they_are(manager, name):
     torch, transformers = packages()

@@ -103,7 +103,7 @@ class TestBuffers:
 
     @pytest.mark.parametrize("layout", [(0, 1), (1, 0)])
     def test_layouts(self, library, layout):
-        """The handler sums contiguous runs of as many elements as the last dimension has."""
+        """The handler adds up rows: as many consecutive elements as the last dimension has."""
 
         def function(x):
             return call("RowSums", x, like=x[:, 0], input_layouts=[layout])

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import jax_ipu
-from support import (
+from support.programs import Program, programs
+from support.random_programs import (
     program_control,
     program_elementwise,
     program_index,
@@ -19,7 +20,6 @@ from support import (
     program_views,
     program_window,
 )
-from support.programs import Program, programs
 
 OPERATIONS = (
     program_elementwise.OPERATIONS

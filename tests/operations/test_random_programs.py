@@ -12,7 +12,9 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.passes.indices import partial_reads
-from support import (
+from support import reference
+from support.programs import Program, Value, assert_close, assert_same_bits, bit_patterns, programs
+from support.random_programs import (
     program_collectives,
     program_control,
     program_convolution,
@@ -29,9 +31,7 @@ from support import (
     program_text,
     program_views,
     program_window,
-    reference,
 )
-from support.programs import Program, Value, assert_close, assert_same_bits, bit_patterns, programs
 from support.replicas import run_cpu
 
 DATA = program_views.OPERATIONS + program_index.OPERATIONS + program_sort.OPERATIONS

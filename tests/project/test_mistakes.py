@@ -80,9 +80,9 @@ def execute(example, inputs):
         manager.compile_model(lambda x: x["a"] + x["b"], example)(inputs)
 
 
-def train(loss, optimizer):
+def train(loss, optimizer, batch=BATCH, **settings):
     with GraphCoreManager() as manager:
-        manager.compile_training_step(PARAMS, loss, optimizer, BATCH)
+        manager.compile_training_step(PARAMS, loss, optimizer, batch, **settings)
 
 
 def save_report(tmp_path, name):
@@ -141,6 +141,17 @@ MISTAKES = {
     ),
     "target": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="bov"), Exception, "'bov' is not .* mean bow"),
     "no tiles": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="ipu2:0"), Exception, "'ipu2:0' is not valid; write"),
+    "target that is no text": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target=2), Exception, "2 is not valid; write"),
+    "one target to compare": (
+        lambda p: jax_ipu.estimate(jnp.sin, 1.0, compare="bow"),
+        ValueError,
+        r"compare='bow': give several targets, as in compare=\(",
+    ),
+    "limit of batches": (
+        lambda p: jax_ipu.largest_batch(jnp.sin, ONES, limit="1024"),
+        TypeError,
+        "limit='1024' is no whole number",
+    ),
     "chip in capitals": (lambda p: jax_ipu.estimate(jnp.sin, 1.0, target="IPU2"), Exception, "Did you mean ipu2"),
     "IPUs that there are": (
         lambda p: jax_ipu.GraphCoreManager(num_ipus=1 + jax.local_device_count("ipu")).__enter__(),
@@ -158,6 +169,42 @@ MISTAKES = {
         ValueError,
         r"over 1 IPU, not over 2\. Give arguments with shardings over a mesh of 2",
     ),
+    "options as a list": (
+        lambda p: jax_ipu.estimate(lambda x: x, ONES, compiler_options=["ipu_outline"]),
+        TypeError,
+        "are a dictionary, such as .*not of the type list",
+    ),
+    "attribute of an estimate": (
+        lambda p: report().cycles,
+        AttributeError,
+        "'cycles'. Its estimate has: report.estimate",
+    ),
+    "name of a plot": (lambda p: report().plot("steps").save(p / "steps.png"), ValueError, r"ends in \.svg"),
+    "function as a primitive": (
+        lambda p: tile.tile_map(jnp.sin, tile.tile_put_sharded(ONES, (0, 1, 2))),
+        TypeError,
+        r"takes a primitive, such as jax\.lax\.sin_p, not",
+    ),
+    "class as a model": (
+        lambda p: GraphCoreManager().compile_model(Config, ONES),
+        TypeError,
+        r"Config is a class, not a mod",
+    ),
+    "number of inputs": (
+        lambda p: GraphCoreManager().compile_model(jnp.sin, ONES)(ONES, ONES),
+        ValueError,
+        "compiled for 1 input, and gets 2",
+    ),
+    "shape of targets": (
+        lambda p: train("mean_squared_error", "sgd", batch=(BATCH[0], BATCH[1][:, 0])),
+        ValueError,
+        r"outputs have the shape \(2, 1\), the targets \(2,\)",
+    ),
+    "shape of class numbers": (
+        lambda p: train("cross_entropy", "sgd", batch=(BATCH[0], np.zeros((2, 1), np.int32))),
+        ValueError,
+        r"cross_entropy: outputs of the shape \(2, 1\) take class numbers of the shape \(2,\)",
+    ),
     "name": (lambda p: jax_ipu.estimat, AttributeError, "no attribute 'estimat'. Did you mean estimate"),
     "number of IPUs": (lambda p: GraphCoreManager(num_ipus="2"), ValueError, "num_ipus='2' .*whole number"),
     "precision": (lambda p: GraphCoreManager(precision="fp16"), ValueError, "'fp16' .*float32, float16, mixed"),
@@ -167,6 +214,22 @@ MISTAKES = {
         "JAX_IPU_DEVICE_COUNT=4096, or jax_ipu.config.device_count = 4096 before",
     ),
     "no model": (lambda p: GraphCoreManager().compile_model({"a": 1}, ONES), TypeError, "dict is not a model"),
+    "memory proportion as text": (
+        lambda p: GraphCoreManager(memory_proportion="0.6"),
+        ValueError,
+        "memory_proportion='0.6' is not valid: give a number",
+    ),
+    "learning rate as text": (
+        lambda p: train("mean_squared_error", "sgd", learning_rate="0.1"),
+        TypeError,
+        "learning_rate='0.1' is not valid: give a number",
+    ),
+    "loss that is no function": (lambda p: train(3, "sgd"), TypeError, r"loss=3 is not valid: give a function"),
+    "micro-batches as text": (
+        lambda p: train("mean_squared_error", "sgd", gradient_accumulation="2"),
+        ValueError,
+        "gradient_accumulation='2' is not valid",
+    ),
     "loss": (lambda p: train("mse", "sgd"), ValueError, 'no loss "mse": use mean_squared_error'),
     "optimizer": (lambda p: train("mean_squared_error", "sgdd"), ValueError, 'no optimizer "sgdd": use sgd'),
     "shape of an input": (
@@ -194,6 +257,14 @@ MISTAKES = {
         Exception,
         rf"INVALID_ARGUMENT: tile_put at {HERE}:\d+ .*: there is no tile 9999: .* from 0 to 1471",
     ),
+    **{
+        f"tiles {tiles!r}": (
+            lambda p, tiles=tiles: tile.tile_put_sharded(ONES, tiles),
+            TypeError,
+            "is not valid: give the number of each part's tile",
+        )
+        for tiles in (3, (0.0, 1.0, 2.5), "012")
+    },
     "negative tile": (lambda p: tile.tile_put_sharded(ONES, (0, -1, 2)), ValueError, "no tile -1"),
     "tiles of an array": (lambda p: tile.tile_put_sharded(ONES, (0, 1)), ValueError, r"not one part .*2 tiles"),
     "codelet": (lambda p: broken_codelet(), Exception, rf"{HERE}:\d+:\d+: error: .missing. was not declared"),
@@ -213,6 +284,11 @@ MISTAKES = {
         "report cannot be written: there is a folder of that name; give another path",
     ),
     "name of a report": (lambda p: save_report(p, "report.pdf"), ValueError, r"ends in \.html, or in \.json"),
+    "report compared with data": (
+        lambda p: report().compare(report().as_dict()),
+        TypeError,
+        "another report, as jax_ipu.report returns it, not with dict",
+    ),
     "trace": (
         lambda p: trace_into(p / "none" / "trace.json"),
         FileNotFoundError,
@@ -231,6 +307,16 @@ MISTAKES = {
         lambda p: jax_ipu.pipeline([jnp.sin], devices=jax.devices("ipu")[:1] * 2),
         ValueError,
         "stage",
+    ),
+    "one stage as a pipeline": (
+        lambda p: jax_ipu.pipeline(jnp.sin, devices=jax.devices("ipu")[:1]),
+        TypeError,
+        "a list of functions; jax_ipu.split_into_stages",
+    ),
+    "micro-batches of a pipeline": (
+        lambda p: jax_ipu.pipeline([jnp.sin], devices=jax.devices("ipu")[:1], gradient_accumulation="2"),
+        ValueError,
+        "gradient_accumulation='2'",
     ),
     "two devices": (
         lambda p: jax.jit(jnp.add)(jax.device_put(1.0, jax.devices("cpu")[0]), put(1.0)),
@@ -251,8 +337,20 @@ def test_mistake(name, tmp_path):
     assert error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
     frames = [f.f_code for f, _ in traceback.walk_tb(error.__traceback__) if f.f_code.co_filename.startswith(PACKAGE)]
     names = {"option": "config.py", "option after the start": "config.py", "name": "__init__.py", "trace": "traces.py"}
+    names["attribute of an estimate"] = "result.py"
     shown = {Path(code.co_filename).name for code in frames}
     assert shown <= {names.get(name), "files.py" if name == "trace" else None}
+
+
+def test_donation_of_a_jitted_function_is_said_to_have_no_effect():
+    with pytest.warns(UserWarning, match=r"donate_argnums=0 has no effect: the function is jitted already"):
+        jax_ipu.estimate(jax.jit(lambda x: x + 1), ONES, donate_argnums=0)
+
+
+def test_a_search_without_axes_says_which_batch_was_tried():
+    with pytest.raises(TypeError) as caught:
+        jax_ipu.largest_batch(jnp.dot, np.ones((4, 4), np.float32), np.ones((4, 4), np.float32), limit=64)
+    assert "batch_axes=0 says which axis" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

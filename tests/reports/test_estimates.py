@@ -3,7 +3,6 @@
 import dataclasses
 import doctest
 import functools
-import io
 import json
 import re
 from pathlib import Path
@@ -13,40 +12,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import topologies
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu import compiler, estimates
 from jax_ipu.chips import chip_names
 from jax_ipu.compiler import accuracy
-from jax_ipu.estimates import search_batch
 from support.processes import output
+from support.training_step import abstract_mesh, floats, mlp_step, shape, sharded
 
 ipu = jax.devices("ipu")[0]
-
-
-def floats(*shape):
-    return np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
-
-
-def shape(*sizes, dtype=jnp.float32, sharding=None):
-    return jax.ShapeDtypeStruct(sizes, dtype, sharding=sharding)
-
-
-def abstract_mesh(count):
-    return AbstractMesh((count,), ("ipus",), axis_types=(AxisType.Auto,))
-
-
-def mlp_step(parameters, x):
-    def loss(parameters):
-        value = x
-        for w in parameters:
-            value = jnp.tanh(value @ w)
-        return jnp.mean(value**2)
-
-    value, gradients = jax.value_and_grad(loss)(parameters)
-    return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradients), value
 
 
 def cubed(x):
@@ -248,103 +224,6 @@ def test_everything_that_jit_accepts():
         jax_ipu.estimate(jnp.sin, "text")
 
 
-class Scaled:
-    """Methods that are jitted, and a method `lower` that has nothing to do with it."""
-
-    def __call__(self, x):
-        return jnp.sin(x) * 3
-
-    def lower(self):
-        raise AssertionError("not of JAX")
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def static_self(self, x):
-        return self(x)
-
-    @classmethod
-    @functools.partial(jax.jit, static_argnums=0)
-    def of_class(cls, x):
-        return cls()(x)
-
-    @staticmethod
-    @jax.jit
-    def of_none(x):
-        return jnp.sin(x) * 3
-
-
-def with_equinox(x):
-    eqx = pytest.importorskip("equinox")
-
-    class Module(eqx.Module):
-        factor: jax.Array
-
-        @eqx.filter_jit
-        def filtered(self, x):
-            return jnp.sin(x) * self.factor
-
-        @jax.jit
-        def jitted(self, x):
-            return jnp.sin(x) * self.factor
-
-    module = Module(jnp.float32(3))
-    return {
-        "filter_jit": (eqx.filter_jit(lambda m, x: jnp.sin(x) * m.factor), module, x),
-        "static argument": (eqx.filter_jit(lambda name, m, x: jnp.sin(x) * m.factor), "name", module, x),
-        "filtered method": (module.filtered, x),
-        "jitted method": (module.jitted, x),
-    }
-
-
-def with_nnx(x):
-    nnx = pytest.importorskip("flax.nnx")
-
-    class Module(nnx.Module):
-        def __init__(self):
-            self.factor = nnx.Param(jnp.float32(3))
-
-        def __call__(self, x):
-            return jnp.sin(x) * self.factor[...]
-
-        @nnx.jit
-        def jitted(self, x):
-            return self(x)
-
-    module = Module()
-    return {
-        "jit": (nnx.jit(lambda m, x: m(x)), module, x),
-        "jit of a module": (nnx.jit(module), x),
-        "jitted method": (module.jitted, x),
-    }
-
-
-def with_jax(x):
-    product = jax.jit(lambda n, x: jnp.sin(x) * n)
-    return {
-        "method": (Scaled().static_self, x),
-        "class method": (Scaled.of_class, x),
-        "class method of an object": (Scaled().of_class, x),
-        "static method": (Scaled().of_none, x),
-        "callable object": (Scaled(), x),
-        "partial": (functools.partial(product, np.float32(3)), x),
-        "partial of partial": (functools.partial(functools.partial(product), x=x), np.float32(3)),
-        "partial as a tree": (jax.tree_util.Partial(product, jnp.float32(3)), x),
-    }
-
-
-@pytest.mark.parametrize("made", [with_jax, with_equinox, with_nnx])
-def test_functions_that_others_have_jitted(made):
-    x = floats(30)
-    expected = jax_ipu.estimate(lambda x: jnp.sin(x) * 3, x).cycles
-    of_argument = jax_ipu.estimate(lambda n, x: jnp.sin(x) * n, np.float32(3), x).cycles
-    for name, (function, *args) in made(x).items():
-        assert jax_ipu.estimate(function, *args).cycles in (expected, of_argument), name
-        assert jax_ipu.report(function, *args).fits, name
-        assert jax_ipu.debug.tile_map(function, *args, file=io.StringIO()), name
-        assert jax_ipu.debug.profile(function, *args, file=io.StringIO()), name
-    # Outside of an estimate, lowering is for the platform that it was for.
-    assert jax.jit(jnp.sin).lower(x)._lowering._platforms == (jax.default_backend(),)
-
-
 def test_a_jitted_function_keeps_its_donation():
     function, args, _ = PROGRAMS["training step"]
     donated = jax_ipu.estimate(function, *args, donate_argnums=0)
@@ -386,11 +265,6 @@ def test_host_memory():
     assert after.h2d_bytes - before.h2d_bytes == 4000 and after.cycles - before.cycles == estimate.cycles
     found = jax_ipu.largest_batch(add, x, y, limit=2000)
     assert (found.batch, found.estimate.host_bytes_in, found.estimate.kept_bytes) == (2000, 16000, 8000)
-
-
-def sharded(mesh):
-    weights, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("ipus"))
-    return [shape(64, 64, sharding=weights)], shape(32, 64, sharding=rows)
 
 
 def test_shardings_as_jit_runs_them():
@@ -490,7 +364,7 @@ def test_what_an_estimate_shows():
     text, page = repr(estimate), estimate._repr_html_()
     for part in (f"{estimate.cycles:,}", "jit_mlp_step on ipu2:1472", "fullest tile", "host link", "dot_general"):
         assert part in text and part in page
-    assert "<table>" in page and "test_estimates.py" in page
+    assert "<table>" in page and "training_step.py" in page
 
 
 def test_comparison():
@@ -509,79 +383,6 @@ def test_comparison():
     assert rows[2].split()[1] == ("yes" if comparison["ipu1:1"].fits else "no")
     assert json.loads(json.dumps(comparison.as_dict()))["bow"]["target"] == "bow:1472"
     assert "<table>" in comparison._repr_html_()
-
-
-def test_largest_batch():
-    def estimate(batch):
-        return jax_ipu.estimate(mlp_step, [shape(64, 64)], shape(batch, 64), target="ipu2:2")
-
-    arguments = {"batch_axes": (None, 0), "target": "ipu2:2"}
-    found = jax_ipu.largest_batch(mlp_step, [shape(64, 64)], shape(800, 64), multiple_of=200, **arguments)
-    assert found.batch % 200 == 0 and found == (found.batch, estimate(found.batch))
-    assert found.estimate.fits and not estimate(found.batch + 200).fits
-    nothing = jax_ipu.largest_batch(jnp.dot, shape(4, 1000), shape(1000, 1000), batch_axes=(0, None), target="ipu2:2")
-    assert nothing.batch == 0 and not nothing.estimate.fits and nothing.estimate.reason
-
-
-@pytest.mark.parametrize("multiple", [1, 3])
-@pytest.mark.parametrize("start", [1, 7, 100, 5000])
-def test_the_search_finds_every_batch(start, multiple):
-    """With estimates that fit up to a known batch."""
-    estimates = {True: jax_ipu.estimate(jnp.sin, shape(8), target="ipu2:1")}
-    estimates[False] = dataclasses.replace(estimates[True], fits=False)
-    for largest in (0, 1, 2, 3, 6, 7, 8, 63, 99, 300, 999, 10000):
-        tried = []
-
-        def attempt(batch, largest=largest, tried=tried):
-            tried.append(batch)
-            return estimates[batch <= largest]
-
-        batch, found = search_batch(attempt, start, multiple, 1000, False)
-        assert batch == min(largest, 1000) // multiple * multiple and found.fits == (batch > 0)
-        assert all(b % multiple == 0 and 0 < b <= 1000 for b in tried) and len(tried) == len(set(tried)) <= 21
-
-
-def test_largest_batch_of_trees_static_arguments_and_other_axes():
-    f = jax.jit(lambda n, tree: tree["a"].sum(1) * n + tree["b"], static_argnums=0)
-    tree = {"a": shape(4, 64), "b": shape(4)}
-    same = jax_ipu.largest_batch(f, 3, tree, batch_axes=(None, 0), target="ipu2:1", limit=64)
-    assert same.batch == 64
-    turned = {"a": shape(64, 4).update(shape=(4, 64)), "b": shape(4)}
-    axes = {"a": 0, "b": -1}
-    assert jax_ipu.largest_batch(f, 3, turned, batch_axes=(None, axes), target="ipu2:1", limit=64).batch == 64
-
-
-def test_largest_batch_over_several_ipus():
-    parameters, x = sharded(abstract_mesh(4))
-    options = {"num_ipus": 4, "target": "ipu2:1", "donate_argnums": 0}
-    found = jax_ipu.largest_batch(mlp_step, parameters, x, batch_axes=(None, 0), multiple_of=4, limit=66, **options)
-    rows = shape(64, 64, sharding=x.sharding)
-    assert found == (64, jax_ipu.estimate(mlp_step, parameters, rows, **options))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((shape(8, 4), shape(3, 4)), {}, "different batches: 8 .argument 0., 3 .argument 1."),
-        ((shape(8, 4),), {"batch_axes": (None,)}, "no batch"),
-        ((shape(8, 4),), {"batch_axes": (0, 0)}, "2 entries for 1"),
-        ((shape(8, 4),), {"batch_axes": 2}, "no axis 2"),
-        ((3,), {}, "no axis 0"),
-        (({"a": shape(8)},), {"batch_axes": ({"b": 0},)}, "no prefix"),
-        ((shape(8, 4),), {"limit": 0}, "limit=0"),
-        ((shape(8, 4),), {"multiple_of": 0}, "multiple_of=0"),
-    ],
-)
-def test_largest_batch_says_what_is_wrong(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
-        jax_ipu.largest_batch(lambda *args: args, *arguments, **options)
-
-
-def test_largest_batch_shows_progress(capsys):
-    jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1", progress=True)
-    assert "largest batch" in capsys.readouterr().err
-    jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1")  # no terminal
-    assert capsys.readouterr().err == ""
 
 
 MANUAL = Path(__file__).parents[2] / "docs" / "estimates.md"

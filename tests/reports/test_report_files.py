@@ -116,6 +116,17 @@ def test_two_reports_compared(front_end, tmp_path):
     assert data["second"]["program"]["name"] == two.as_dict()["program"]["name"]
 
 
+@pytest.mark.parametrize(("name", "error"), [("report.pdf", ValueError), ("folder.html", IsADirectoryError)])
+def test_paths_are_checked_before_the_program_is_compiled(name, error, tmp_path):
+    (tmp_path / "folder.html").mkdir()
+
+    def traced(x):
+        raise AssertionError("the function is traced first")
+
+    with pytest.raises(error):
+        jax_ipu.report(traced, 1.0, path=tmp_path / name)
+
+
 def test_files_that_are_no_reports(tmp_path):
     for text in ("", "[]", "{}", '{"format": "jax_ipu report", "version": 99}'):
         (tmp_path / "x.json").write_text(text)

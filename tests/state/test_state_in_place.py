@@ -9,7 +9,7 @@ from jax import lax
 import jax_ipu
 from jax_ipu.compiler.passes.indices import partial_reads
 from support.modes import MODES, array, check
-from support.program_state import scatter_of_two
+from support.random_programs.program_state import scatter_of_two
 from support.stablehlo_text import hlo
 
 TRIPS = 6

@@ -14,11 +14,13 @@ from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.frontend.partition import partition
 from jax_ipu.compiler.frontend.programs import LegalProgram
-from jax_ipu.compiler.ir import Module, Op
+from jax_ipu.compiler.ir import Block, Module, Op
 from jax_ipu.compiler.lowering.program import LoweredProgram, lower
 from jax_ipu.compiler.mapping import MappedProgram
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.pipeline import optimize
+
+F = "tensor<4xf32>"
 
 
 def legal(program: str | bytes, options: bytes = b"") -> LegalProgram:
@@ -52,3 +54,14 @@ def lowered(
     settings = Options() if settings is None else settings
     before = mapped(program, settings, target, num_tiles)
     return before, lower(before, _ipu.Target(target, num_tiles), settings)
+
+
+def module_of(body: str, signature: str, functions: str = "") -> Module:
+    """The imported program whose main has this text."""
+    text = f"func.func @main{signature} {{\n{body}\n}}\n{functions}"
+    return imported(text)
+
+
+def names(block: Block) -> list[str]:
+    """The names of the ops of a block."""
+    return [op.name for op in block.ops]

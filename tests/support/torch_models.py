@@ -66,3 +66,8 @@ def assert_same_state(step: Any, model: Any, atol: float = 2e-5) -> None:
     for name, value in expected.items():
         assert actual[name].dtype == value.numpy().dtype, name
         np.testing.assert_allclose(actual[name], value.numpy(), rtol=1e-4, atol=atol, err_msg=name)
+
+
+def feature_batches(torch, steps=5):
+    """Batches of rows with 6 features, and of labels of 4 classes."""
+    return [(torch.randn(12, 6), torch.randint(0, 4, (12,))) for _ in range(steps)]

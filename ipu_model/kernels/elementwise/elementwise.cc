@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/elementwise/block_code.h"
-#include "kernels/elementwise/block_layout.h"
+#include "kernels/elementwise/block_order.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
 #include "kernels/elementwise/micro_program.h"
 
@@ -45,7 +45,7 @@ class Worker {
 
   void Run(std::int64_t begin, std::int64_t end) {
     for (std::int64_t index = begin; index < end; ++index) {
-      const Block block = b_.layout.At(index);
+      const Block block = b_.order.At(index);
       if (block.count() > 0) RunBlock(block, index == begin);
     }
   }
@@ -54,7 +54,7 @@ class Worker {
   unsigned char* Slot(int slot) const { return slots_ + slot * b_.slot_bytes; }
   // Returns the address of a block of a tensor whose block is contiguous or a scalar.
   unsigned char* Address(const Walk& walk, const Block& block) const {
-    return RowAddress(b_.layout, walk, block.row) + block.begin * walk.strides[b_.layout.rank - 1];
+    return RowAddress(b_.order, walk, block.row) + block.begin * walk.strides[b_.order.rank - 1];
   }
 
   void RunBlock(const Block& block, bool first_block) {
@@ -177,12 +177,12 @@ class Worker {
       if (in_place) {
         std::memcpy(slot, memory, static_cast<std::size_t>(n * walk.size));
       } else {
-        GatherBlock(b_.layout, walk, block, slot);
+        GatherBlock(b_.order, walk, block, slot);
       }
       return;
     }
     if (!in_place) {
-      GatherBlock(b_.layout, walk, block, raw_);
+      GatherBlock(b_.order, walk, block, raw_);
       memory = raw_;
     }
     const MicroArguments m{slot, {memory}, n, 0, 0};
@@ -194,7 +194,7 @@ class Worker {
     unsigned char* slot = Slot(input.slot);
     pointer_[i] = slot;
     const Block column{block.row, 0, block.rows, 1};
-    GatherBlock(b_.layout, b_.walks[i], column, input.load == nullptr ? slot : raw_);
+    GatherBlock(b_.order, b_.walks[i], column, input.load == nullptr ? slot : raw_);
     if (input.load != nullptr) input.load({slot, {raw_}, block.rows, 0, 0});
   }
 
@@ -225,7 +225,7 @@ class Worker {
     if (memory != nullptr) {
       if (memory != value) std::memcpy(memory, value, static_cast<std::size_t>(count) * size);
     } else {
-      ScatterBlock(b_.layout, walk, block, value);
+      ScatterBlock(b_.order, walk, block, value);
     }
   }
 
@@ -263,13 +263,13 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   const Arrangement& a = bound.arrangement;
   const std::shared_ptr<const BlockCode> code = code_->Find(a, elements);
   bound.code = code.get();
-  const std::int64_t blocks = a.layout.num_blocks();
+  const std::int64_t blocks = a.order.num_blocks();
   ThreadPool& pool = context.pool;
   int workers = 1;
   if (static_cast<double>(elements) * a.nanoseconds > kNanosecondsForThreads)
     workers = static_cast<int>(std::min<std::int64_t>(blocks, pool.size()));
   bound.raw_offset = a.num_slots * a.slot_bytes;
-  bound.spilled_offset = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
+  bound.spilled_offset = (bound.raw_offset + a.order.block_elements() * 16 + 127) & ~std::int64_t{63};
   const std::size_t spilled_bytes = code == nullptr ? 0 : code->spilled_bytes;
   bound.pointers_offset =
       (bound.spilled_offset + static_cast<std::int64_t>(spilled_bytes) + 63) & ~std::int64_t{63};

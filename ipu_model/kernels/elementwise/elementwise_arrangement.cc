@@ -61,15 +61,15 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   std::size_t register_size = 1;
   for (const RegisterType type : p.registers) register_size = std::max(register_size, SizeOf(type));
   const auto slot_estimate = static_cast<std::int64_t>(register_size) * std::max(1, p.num_slots);
-  // Blocks of narrow elements have more of them, so that the calls for a block cost as little.
+  // The narrower the elements, the more of them are a block: a block has about as many bytes, and its calls
+  // cost no larger part of the time.
   const std::int64_t largest = kLargestBlock * 4 / std::min<std::int64_t>(4, register_size);
   std::int64_t block =
       std::clamp(TemporaryBytes() / slot_estimate, kSmallestBlock, largest) & ~std::int64_t{63};
   block = std::min(block, (elements + 63) & ~std::int64_t{63});
-  b.layout =
-      MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs), static_cast<int>(num_inputs),
-                      std::max<std::int64_t>(block, 256), short_row, b.walks);
-  const std::int64_t block_elements = b.layout.block_elements();
+  b.order = MakeBlockOrder(tensors, static_cast<int>(num_inputs + num_outputs), static_cast<int>(num_inputs),
+                           std::max<std::int64_t>(block, 256), short_row, b.walks);
+  const std::int64_t block_elements = b.order.block_elements();
   b.slot_bytes = (block_elements * static_cast<std::int64_t>(register_size) + 63) & ~std::int64_t{63};
 
   b.inputs = scratch.Allocate<Arrangement::Input>(num_inputs);
@@ -87,7 +87,7 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   }
   for (std::size_t i = 0; i < num_inputs; ++i) {
     Arrangement::Input& input = b.inputs[i];
-    input.form = FormOf(b.layout, b.walks[i]);
+    input.form = FormOf(b.order, b.walks[i]);
     input.load = LoadFunction(p.inputs[i]);
     b.scalar[i] = input.form == BlockForm::kScalar;
     const bool in_place =
@@ -106,7 +106,7 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   for (std::size_t o = 0; o < num_outputs; ++o) {
     Arrangement::Output& output = b.outputs[o];
     const std::uint16_t reg = p.outputs[o];
-    output.form = FormOf(b.layout, b.walks[num_inputs + o]);
+    output.form = FormOf(b.order, b.walks[num_inputs + o]);
     output.store = StoreFunction(p.output_types[o]);
     output.direct = reg >= first_result && output.store == nullptr && output.form == BlockForm::kContiguous &&
                     (!b.scalar[reg] || elements == 1) && b.direct_output[reg] < 0;
@@ -126,12 +126,12 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
 void HoldOneValuePerRow(Arrangement* arrangement, Scratch& scratch) {
   Arrangement& b = *arrangement;
   const MicroProgram& p = *b.program;
-  if (b.layout.kind != BlockLayout::Kind::kShortRows || b.layout.row_length < kShortestCall) return;
+  if (b.order.kind != BlockOrder::Kind::kShortRows || b.order.row_length < kShortestCall) return;
   bool* per_row = scratch.Allocate<bool>(p.registers.size());
   std::fill_n(per_row, p.registers.size(), false);
   bool any = false;
   for (std::size_t i = 0; i < p.inputs.size(); ++i) {
-    const bool same = b.inputs[i].form == BlockForm::kStrided && b.walks[i].strides[b.layout.rank - 1] == 0;
+    const bool same = b.inputs[i].form == BlockForm::kStrided && b.walks[i].strides[b.order.rank - 1] == 0;
     per_row[i] = same && b.inputs[i].slot >= 0;
     any = any || per_row[i];
   }

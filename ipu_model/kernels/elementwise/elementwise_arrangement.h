@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/elementwise/block_layout.h"
+#include "kernels/elementwise/block_order.h"
 #include "kernels/elementwise/micro_program.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
@@ -31,7 +31,7 @@ struct Arrangement {
   };
 
   const MicroProgram* program;
-  BlockLayout layout;
+  BlockOrder order;
   Walk* walks;  // inputs, then outputs
   Input* inputs;
   Output* outputs;

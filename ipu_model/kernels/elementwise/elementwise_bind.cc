@@ -29,7 +29,7 @@ constexpr std::int64_t kMostMoved = 8, kMovedSize = 4;
 
 // A block that is not dense in memory.
 struct StridedBlock {
-  BlockLayout layout;
+  BlockOrder order;
   Walk walk;
   Block block;
   PermutedCopy permuted;  // instead of the walk, if it has steps
@@ -46,12 +46,12 @@ void Permute(const PermutedCopy& permuted, const MicroArguments& m) {
 void Gather(const MicroArguments& m) {
   const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
   if (!strided.permuted.steps.empty()) return Permute(strided.permuted, m);
-  GatherBlock(strided.layout, strided.At(m.operand[0]), strided.block, m.result);
+  GatherBlock(strided.order, strided.At(m.operand[0]), strided.block, m.result);
 }
 void Scatter(const MicroArguments& m) {
   const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
   if (!strided.permuted.steps.empty()) return Permute(strided.permuted, m);
-  ScatterBlock(strided.layout, strided.At(m.result), strided.block, m.operand[0]);
+  ScatterBlock(strided.order, strided.At(m.result), strided.block, m.operand[0]);
 }
 // Writes n copies of an element of `immediate` bytes.
 void Fill(const MicroArguments& m) {
@@ -81,9 +81,9 @@ bool HasScalarsOfShortRows(const Arrangement& a) {
   for (std::size_t i = 0; i < a.program->inputs.size(); ++i) {
     const std::int64_t* const strides = a.walks[i].strides;
     scalars = scalars || (a.inputs[i].form == BlockForm::kScalar &&
-                          std::any_of(strides, strides + a.layout.rank, [](auto s) { return s != 0; }));
+                          std::any_of(strides, strides + a.order.rank, [](auto s) { return s != 0; }));
   }
-  return scalars && a.layout.row_length < kShortRows;
+  return scalars && a.order.row_length < kShortRows;
 }
 
 class Binder {
@@ -96,13 +96,13 @@ class Binder {
         code_(std::move(code)),
         in_(in),
         out_(out),
-        block_(arrangement.layout.At(0)),
+        block_(arrangement.order.At(0)),
         list_(std::make_unique<CallList>()),
         place_(p_.registers.size()) {
     list_->Keep(program);  // keeps the constants alive
     const auto bytes = static_cast<std::size_t>(a_.slot_bytes);
     for (int slot = 0; slot < a_.num_slots; ++slot) slots_.push_back(list_->NewScratch(bytes));
-    raw_ = list_->NewScratch(static_cast<std::size_t>(a_.layout.block_elements()) * kLargestElement);
+    raw_ = list_->NewScratch(static_cast<std::size_t>(a_.order.block_elements()) * kLargestElement);
     for (Place& saved : saved_) saved = list_->NewScratch(kLargestElement);
   }
 
@@ -120,44 +120,44 @@ class Binder {
     }
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
       if (!a_.outputs[o].direct) Store(o);
-    if (a_.layout.num_blocks() > 1) RepeatForRows();
+    if (a_.order.num_blocks() > 1) RepeatForRows();
     return std::move(list_);
   }
 
  private:
   void RepeatForRows() {
-    const int outer = a_.layout.rank - 1;
+    const int outer = a_.order.rank - 1;
     std::vector<std::vector<std::ptrdiff_t>> steps;
     for (std::size_t t = 0; t < p_.inputs.size() + p_.outputs.size(); ++t)
       steps.emplace_back(a_.walks[t].strides, a_.walks[t].strides + outer);
     const auto first_output = steps.begin() + static_cast<std::ptrdiff_t>(p_.inputs.size());
-    list_->Repeat({a_.layout.extents, a_.layout.extents + outer}, {steps.begin(), first_output},
+    list_->Repeat({a_.order.extents, a_.order.extents + outer}, {steps.begin(), first_output},
                   {first_output, steps.end()});
   }
 
-  // The walk of the first block, which is all of the layout or one row of it.
+  // The walk of the first block, which is all elements or one row of them.
   Place Strided(const Walk& walk, bool gather) {
-    const BlockLayout& layout = a_.layout;
-    const int first = layout.num_blocks() > 1 ? layout.rank - 1 : 0, rank = layout.rank - first;
+    const BlockOrder& order = a_.order;
+    const int first = order.num_blocks() > 1 ? order.rank - 1 : 0, rank = order.rank - first;
     std::int64_t dense[kMaxRank];
-    SetDenseStrides(rank, layout.extents + first, dense, walk.size);
+    SetDenseStrides(rank, order.extents + first, dense, walk.size);
     const std::int64_t* const strides = walk.strides + first;
-    auto plan = PlanPermutedCopy(rank, layout.extents + first, gather ? strides : dense,
+    auto plan = PlanPermutedCopy(rank, order.extents + first, gather ? strides : dense,
                                  gather ? dense : strides, static_cast<std::size_t>(walk.size));
-    return list_->Keep(StridedBlock{layout, walk, block_, plan ? *std::move(plan) : PermutedCopy{}});
+    return list_->Keep(StridedBlock{order, walk, block_, plan ? *std::move(plan) : PermutedCopy{}});
   }
 
   // Whether a block that is not dense has so few elements that moves of each, which loops keep in registers,
   // take less time than a call.
   bool IsMovedByElements(const Walk& walk) const {
-    return a_.layout.num_blocks() == 1 && walk.size == kMovedSize && block_.count() <= kMostMoved;
+    return a_.order.num_blocks() == 1 && walk.size == kMovedSize && block_.count() <= kMostMoved;
   }
   void MoveElements(const Walk& walk, const Place& memory, const Place& dense, bool gather) {
     std::vector<std::ptrdiff_t> offsets = {0};
-    for (int d = 0; d < a_.layout.rank; ++d) {
+    for (int d = 0; d < a_.order.rank; ++d) {
       std::vector<std::ptrdiff_t> more;
       for (const std::ptrdiff_t offset : offsets) {
-        for (std::int64_t i = 0; i < a_.layout.extents[d]; ++i) more.push_back(offset + i * walk.strides[d]);
+        for (std::int64_t i = 0; i < a_.order.extents[d]; ++i) more.push_back(offset + i * walk.strides[d]);
       }
       offsets = std::move(more);
     }
@@ -331,15 +331,15 @@ std::unique_ptr<BoundKernel> ElementwiseKernel::Bind(const HostTensor* in, const
   if (p.outputs.empty() || p.steps.size() > kMostSteps || out[0].num_elements() == 0) return nullptr;
   Scratch scratch;
   const Arrangement arrangement = Arrange(p, in, out, kShortBoundRows, scratch);
-  const BlockLayout& layout = arrangement.layout;
+  const BlockOrder& order = arrangement.order;
   const double most =
       HasScalarsOfShortRows(arrangement) ? kNanosecondsForFilledBlocks : kNanosecondsForThreads;
-  const bool rows = layout.kind == BlockLayout::Kind::kRows && layout.pieces == 1 &&
+  const bool rows = order.kind == BlockOrder::Kind::kRows && order.pieces == 1 &&
                     static_cast<double>(out[0].num_elements()) * arrangement.nanoseconds <= most;
-  if (layout.num_blocks() != 1 && !rows) return nullptr;
+  if (order.num_blocks() != 1 && !rows) return nullptr;
   auto calls = Binder(program_, arrangement, nullptr, in, out).Run();
-  const std::int64_t elements = layout.At(0).count();
-  if (layout.num_blocks() != 1 || elements <= CallCompiler::kMostElements || p.steps.size() < 2) return calls;
+  const std::int64_t elements = order.At(0).count();
+  if (order.num_blocks() != 1 || elements <= CallCompiler::kMostElements || p.steps.size() < 2) return calls;
   const double nanoseconds = static_cast<double>(elements) * arrangement.nanoseconds +
                              static_cast<double>(p.steps.size()) * kNanosecondsOfCall;
   return std::make_unique<BoundProgram>(program_, code_, std::move(calls), nanoseconds, in, out);

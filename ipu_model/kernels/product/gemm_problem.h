@@ -17,7 +17,7 @@ struct GemmMatrix {
 };
 
 // Products with at most this many rows and a B of at least kStreamedBytes are bound by reading B, which
-// register tiles would read in runs that are too short.
+// register tiles would read in segments that are too short.
 constexpr int kFewRows = 4;
 constexpr std::int64_t kStreamedBytes = 512 << 10;
 // Complex sums of at most this many terms are bound by memory traffic, not by FMAs.

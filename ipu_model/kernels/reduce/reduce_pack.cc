@@ -15,7 +15,7 @@ template <typename T>
 void PackAs(void* to, const void* from, std::int64_t stride, std::int64_t n) {
   const T* source = static_cast<const T*>(from);
   T* target = static_cast<T*>(to);
-  // Constants, for which the compiler finds vectors.
+  // With a stride that is a constant, the compiler makes vector instructions of the loop.
   if (stride == 0) return PackLoop<T>(target, source, 0, n);
   if (stride == 2) return PackLoop<T>(target, source, 2, n);
   if (stride == 4) return PackLoop<T>(target, source, 4, n);

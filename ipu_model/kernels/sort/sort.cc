@@ -393,10 +393,10 @@ void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t
     less_->Run(context, in, out);
   };
 
-  // One segment of a merge of the left run [left, middle) and the right run [middle, end) of a row.
+  // One segment of a merge of the sorted parts [left, middle) and [middle, end) of a row.
   struct Lane {
     std::int64_t row, left, middle, end;
-    std::int64_t low, high;  // bounds of the binary search for the number of elements from the left run
+    std::int64_t low, high;  // bounds of the binary search for the number of elements from the left part
     std::int64_t i, j, to, stop;
   };
   std::vector<Lane> lanes;

@@ -65,8 +65,27 @@ constexpr OperationCost kFloatCosts[] = {
     {ScalarOp::kTotalLt, {28, 4}, {18, 4}, {3, 2}, {3, 4}},        // (m) two comparisons
     {ScalarOp::kReducePrecision, {6, 2}, {6, 4}, {4, 2}, {4, 4}},  // (m)
     {ScalarOp::kFma, {4, 2}, {4, 4}, {1, 2}, {1, 4}},              // (m) an add with one more load
+    {ScalarOp::kNextAfter, {15, 1}, {15, 1}, {12, 1}, {12, 1}},    // (m) on the bits, one element at a time
 };
-constexpr OperationCost kOtherFloat = {ScalarOp::kBitcast, {5, 2}, {5, 4}, {1, 2}, {1, 4}};  // moves
+// What computes nothing; conversions have a cost of their own (CastLoop).
+constexpr ScalarOp kMoves[] = {ScalarOp::kReal, ScalarOp::kImag, ScalarOp::kComplex, ScalarOp::kBitcast,
+                               ScalarOp::kConvert};
+constexpr OperationCost kMoveCost = {ScalarOp::kBitcast, {5, 2}, {5, 4}, {1, 2}, {1, 4}};
+
+constexpr bool HasCost(ScalarOp op) {
+  for (const OperationCost& row : kFloatCosts)
+    if (row.op == op) return true;
+  for (const ScalarOp move : kMoves)
+    if (move == op) return true;
+  const unsigned kinds = hlo::ScalarRow(op).kinds;
+  return kinds != 0 && (kinds & (hlo::kFloats | hlo::kComplexes)) == 0;  // of integers: IntegerCost
+}
+constexpr bool AllHaveCosts() {
+  for (const hlo::ScalarOpRow& row : hlo::scalar_ops::kTable)
+    if (!HasCost(row.op)) return false;
+  return true;
+}
+static_assert(AllHaveCosts(), "each scalar operation of floats has a row in kFloatCosts, or is in kMoves");
 
 // Rows of tables that differ from the first one.
 struct OtherCost {
@@ -175,7 +194,7 @@ const OperationCost& RowOf(ScalarOp op) {
   for (const OperationCost& row : kFloatCosts) {
     if (row.op == op) return row;
   }
-  return kOtherFloat;
+  return kMoveCost;
 }
 
 // PopLibs castWorkerCycles (lib/popops/PerformanceEstimation.cpp): conversions between floats use vectors, as

@@ -68,7 +68,8 @@ struct MatMulPlan {
   bool rows_in_units = true;
   // Whether A and B are rearranged before they are used, as they are not in the order of the plan.
   bool rearrange_a = false, rearrange_b = false;
-  // The most bytes of A and B that a tile receives; negative if they are not known: all of its block.
+  // The most bytes of A and B that a tile receives. Negative if that is not known: then all of its block is
+  // counted.
   std::int64_t received_a = -1, received_b = -1;
   bool wide_weight_loads = false;
   DType partial_type = DType::kF32;

@@ -29,7 +29,7 @@ bool LieAs(const std::vector<View>& views, const Grid& grid, const DeviceContext
 void PlanChunkedSort(const Grid& grid, std::size_t dim, const Expression& comparator,
                      const std::vector<OperandRef>& sorted, bool positions, TilePlan* plan);
 
-// Adds the position along `dim` of each element as another operand, behind `in`; `first`: of the first.
+// Adds the position along `dim` of each element as another operand, behind `in`; `first`: the first position.
 void AddPositions(HostContext& context, std::size_t dim, std::int64_t first, std::vector<HostTensor>* in);
 
 // Returns the vertices that copy boxes of the first `operands` temporaries to the outputs.

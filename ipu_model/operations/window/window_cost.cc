@@ -39,7 +39,8 @@ PoolingShape PoolingShapeOf(const WindowGeometry& geometry, const Shape& operand
 std::uint64_t PoolingCycles(const TargetModel& target, Pooling pooling, DType type,
                             const PoolingShape& shape) {
   const std::int64_t workers = target.worker_contexts, width = target.VectorWidth(type);
-  // Few channels take elements of the batch, to be whole vectors (getTransform in lib/popnn/PoolPlan.cpp).
+  // Where an image has fewer channels than a vector has elements, images of the batch fill it (getTransform
+  // in lib/popnn/PoolPlan.cpp).
   std::int64_t channels = shape.channels, batch = shape.batch;
   if (channels < width) {
     const std::int64_t taken = std::gcd(width / std::gcd(channels, width), batch);

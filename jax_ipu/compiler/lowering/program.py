@@ -17,6 +17,7 @@ from jax_ipu.compiler.lowering.poplibs import Choice, PopLibs
 from jax_ipu.compiler.lowering.table import CREATORS, LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappedProgram, MappingPlan
 from jax_ipu.compiler.options import Options
+from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
 from jax_ipu.compiler.types import num_elements
 
@@ -195,6 +196,35 @@ def lower_into(
         context.start_random_state()
     programs.append(context.sequence)
     numbers = range(len(signature.arguments)) if numbers is None else numbers
+    in_variables = _place_arguments(shared, context, signature, keep, prefix, numbers)
+    context.result_names = signature.result_names
+    context.lower_ops(block.ops)
+    _write_results(context, block, signature)
+    swapped = signature.swaps()
+    shared.add_swaps({numbers[i]: numbers[first] for i, first in swapped.items()})
+    if poplibs:
+        poplibs.tell(module.name)
+    return LoweredProgram(
+        graph,
+        programs,
+        {i: shared.transfers[numbers[i]][:2] for i in in_variables},
+        {i: (first, shared.swaps[numbers[i]][1]) for i, first in swapped.items() if numbers[i] in shared.swaps},
+        context.tensors,
+        callback_specs(context),
+        context.ffi_calls,
+        context.origins,
+        poplibs.choices if poplibs else None,
+    )
+
+
+def _place_arguments(
+    shared: SharedGraph, context: Context, signature: Signature, keep: bool, prefix: str, numbers: Sequence[int]
+) -> list[int]:
+    """Gives each argument its tensor: a variable of the graph, or what the main program streams in.
+
+    Returns:
+        The positions of the arguments that are in variables of the graph.
+    """
     in_variables: list[int] = []
     for argument in signature.arguments:
         value, i = argument.value, argument.index
@@ -218,8 +248,10 @@ def lower_into(
         if not (argument.resident or argument.kept):  # the program overwrites its argument
             context.tensors[value] = own = context.allocate(value, argument.name)
             context.sequence.copy(tensor, own, argument.name)
-    context.result_names = signature.result_names
-    context.lower_ops(block.ops)
+    return in_variables
+
+
+def _write_results(context: Context, block: Block, signature: Signature) -> None:
     # Results are streamed out before resident arguments get new values: they may be views of the old ones.
     for position, value in enumerate(block.results):
         moved = position in signature.aliased_inputs or position in signature.forwarded
@@ -227,21 +259,6 @@ def lower_into(
             write_result(context, value, position)
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
-    swapped = signature.swaps()
-    shared.add_swaps({numbers[i]: numbers[first] for i, first in swapped.items()})
-    if poplibs:
-        poplibs.tell(module.name)
-    return LoweredProgram(
-        graph,
-        programs,
-        {i: shared.transfers[numbers[i]][:2] for i in in_variables},
-        {i: (first, shared.swaps[numbers[i]][1]) for i, first in swapped.items() if numbers[i] in shared.swaps},
-        context.tensors,
-        callback_specs(context),
-        context.ffi_calls,
-        context.origins,
-        poplibs.choices if poplibs else None,
-    )
 
 
 def _swap(a: _ipu.Tensor, b: _ipu.Tensor, aside: _ipu.Tensor) -> _ipu.Sequence:

@@ -112,7 +112,7 @@ def _with_inner(op: Op) -> Iterator[Op]:
 
 
 def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
-    """Runs of equal keys with a product or convolution: (start, how far it can shift, period, number of windows)."""
+    """Consecutive equal keys with a product or convolution: (start, how far it can shift, period, windows)."""
     keys = _keys(ops)
     heavy: dict[int, list[int]] = {}
     for position, (op, key) in enumerate(zip(ops, keys, strict=True)):

@@ -37,7 +37,7 @@ class ScanPair:
 
     @property
     def bytes_again(self) -> int:
-        """The bytes of the stacks that are not needed then."""
+        """The bytes of the stacks that are not kept once their rows are computed again."""
         return self.length * sum(map(size_in_bytes, self.again))
 
 

@@ -12,7 +12,8 @@
 namespace jax_ipu {
 namespace {
 
-// What each replica is told, of those that propose; the others leave.
+// Replicas propose these numbers at the same time, and `leaving` others leave instead: whether each of those
+// that propose is told that all agree.
 std::vector<bool> Agreed(const std::vector<std::uint64_t>& proposals, unsigned leaving = 0) {
   const auto replicas = static_cast<unsigned>(proposals.size()) + leaving;
   ipu_model::ReplicaGroup group(replicas);

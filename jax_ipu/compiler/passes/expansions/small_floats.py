@@ -8,7 +8,7 @@ from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
 # The bits of infinity. The other types have one bit pattern for NaN of each sign, or one at all.
 _INFINITY = {"f8e3m4": 0x70, "f8e4m3": 0x78, "f8e5m2": 0x7C}
 _SIGNED = frozenset((*_INFINITY, "f8e4m3fn"))
-# Without -0, whose bits are those of NaN.
+# Types without -0: what would be its bits is NaN.
 _UNSIGNED_ZERO = frozenset(("f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz"))
 
 

@@ -84,7 +84,7 @@ def _part(value: Value, counted: int | None, cut: int, begin: int, end: int, rew
 
 
 def _again(op: Op, values: list[Value], dims: Shape, shape: Shape, rewriter: Rewriter) -> list[Value]:
-    """The reduction of other values."""
+    """The reduction `op` over dimensions `dims` of other values, to results of this shape."""
     region = clone_block(op.regions[0])
     inits = op.operands[len(op.results) :]
     types = [(shape, result.dtype) for result in op.results]

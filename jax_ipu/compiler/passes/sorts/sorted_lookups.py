@@ -20,7 +20,7 @@ _SORT = "ipu.sort_with_positions"
 _LARGE_TABLE = 1 / 10
 # From so many elements on, a sort by the positions takes much less time than setting the elements.
 _MANY = 1 << 21
-# Where rows are at least so long, a sort of each row takes less time than setting its elements, which one tile does.
+# A sort of rows of at least this many elements takes less time than setting them one by one, which one tile does.
 _LONG = 1 << 10
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from support.program_bodies import body_text, call, grown_step, others, reducer_for, reducers
-from support.program_reduce import LARGER, least
 from support.programs import COMPLEX, FLOATS, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, copy
+from support.random_programs.program_bodies import body_text, call, grown_step, others, reducer_for, reducers
+from support.random_programs.program_reduce import LARGER, least
 from support.stablehlo_text import array, region, tensor
 
 

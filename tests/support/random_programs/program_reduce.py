@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from support.program_bodies import body_text, call, grown_step, others, reducer_for
 from support.programs import COMPLEX, FLOATS, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, copy
+from support.random_programs.program_bodies import body_text, call, grown_step, others, reducer_for
 from support.stablehlo_text import array
 
 # Among equal values, the smaller index wins, so that the order of the reduction does not matter.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from support.program_bodies import call, others, typed
 from support.programs import COMPLEX, EPSILON, EVERY, FLOATS, INTS, REAL, Drawer, Step, Unsuitable, copy
+from support.random_programs.program_bodies import call, others, typed
 from support.stablehlo_text import array, region, tensor
 
 

@@ -1,7 +1,7 @@
 // The order in which an elementwise kernel visits its tensors: dimensions in the output's memory order,
 // merged where all tensors allow it, and cut into blocks that stay in the first-level cache.
-#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_LAYOUT_H_
-#define IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_LAYOUT_H_
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_ORDER_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_ORDER_H_
 
 #include <cstdint>
 
@@ -22,7 +22,7 @@ struct Block {
   std::int64_t count() const { return rows * length; }
 };
 
-struct BlockLayout {
+struct BlockOrder {
   int rank = 0;
   std::int64_t extents[kMaxRank];
   std::int64_t rows = 1, row_length = 1;  // a row runs along the innermost dimension
@@ -36,31 +36,31 @@ struct BlockLayout {
   Block At(std::int64_t index) const;  // may be empty at the end of a row
 };
 
-// Returns the layout for `count` tensors of one shape with at least one element, and fills `walks`, one per
-// tensor. The order of dimensions follows the strides of tensors[order_by]. A block has at most
-// `block_elements` elements. Several rows shorter than `short_row` elements share a block.
-BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int order_by,
-                            std::int64_t block_elements, std::int64_t short_row, Walk* walks);
+// Returns the order for `count` tensors of one shape with at least one element, and fills `walks`, one per
+// tensor. Dimensions are sorted by the strides of tensors[order_by]. A block has at most `block_elements`
+// elements. Several rows shorter than `short_row` elements share a block.
+BlockOrder MakeBlockOrder(const HostTensor* const* tensors, int count, int order_by,
+                          std::int64_t block_elements, std::int64_t short_row, Walk* walks);
 
 // The memory layout of a tensor's block.
 enum class BlockForm { kContiguous, kScalar, kPeriodic, kStrided };
 // kPeriodic means that all blocks have the same contents (short rows only).
-BlockForm FormOf(const BlockLayout& layout, const Walk& walk);
+BlockForm FormOf(const BlockOrder& order, const Walk& walk);
 
 // Returns the address of the first element of row `row`.
-inline unsigned char* RowAddress(const BlockLayout& layout, const Walk& walk, std::int64_t row) {
+inline unsigned char* RowAddress(const BlockOrder& order, const Walk& walk, std::int64_t row) {
   unsigned char* address = walk.base;
-  for (int d = layout.rank - 2; d > 0; --d) {
-    address += row % layout.extents[d] * walk.strides[d];
-    row /= layout.extents[d];
+  for (int d = order.rank - 2; d > 0; --d) {
+    address += row % order.extents[d] * walk.strides[d];
+    row /= order.extents[d];
   }
-  return layout.rank > 1 ? address + row * walk.strides[0] : address;
+  return order.rank > 1 ? address + row * walk.strides[0] : address;
 }
 
 // Copies a block to or from dense memory.
-void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense);
-void ScatterBlock(const BlockLayout& layout, const Walk& walk, const Block& block, const void* dense);
+void GatherBlock(const BlockOrder& order, const Walk& walk, const Block& block, void* dense);
+void ScatterBlock(const BlockOrder& order, const Walk& walk, const Block& block, const void* dense);
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_LAYOUT_H_
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_BLOCK_ORDER_H_

@@ -1,4 +1,4 @@
-#include "kernels/elementwise/block_layout.h"
+#include "kernels/elementwise/block_order.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -121,21 +121,21 @@ void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t co
 }
 
 // The index in the first `dims` dimensions of a row, or of a group of rows.
-void RowIndex(const BlockLayout& layout, std::int64_t row, int dims, std::int64_t* index) {
+void RowIndex(const BlockOrder& order, std::int64_t row, int dims, std::int64_t* index) {
   for (int d = dims - 1; d >= 0; --d) {
-    index[d] = row % layout.extents[d];
-    row /= layout.extents[d];
+    index[d] = row % order.extents[d];
+    row /= order.extents[d];
   }
 }
 
 // Increments the index in the first `dims` dimensions like a mixed-radix counter; returns how far memory
 // moves.
-std::int64_t Advance(const BlockLayout& layout, const Walk& walk, int dims, std::int64_t* index) {
+std::int64_t Advance(const BlockOrder& order, const Walk& walk, int dims, std::int64_t* index) {
   std::int64_t moved = 0;
   for (int d = dims - 1; d >= 0; --d) {
     moved += walk.strides[d];
-    if (++index[d] < layout.extents[d]) break;
-    moved -= walk.strides[d] * layout.extents[d];
+    if (++index[d] < order.extents[d]) break;
+    moved -= walk.strides[d] * order.extents[d];
     index[d] = 0;
   }
   return moved;
@@ -144,19 +144,19 @@ std::int64_t Advance(const BlockLayout& layout, const Walk& walk, int dims, std:
 // Copies the first `length` elements of rows, from row `first` on. Rows along the next dimension are copied
 // together.
 template <typename T, bool kGather>
-void CopyShortRows(const BlockLayout& layout, const Walk& walk, std::int64_t first, std::int64_t count,
+void CopyShortRows(const BlockOrder& order, const Walk& walk, std::int64_t first, std::int64_t count,
                    std::int64_t length, T* dense) {
-  const int inner = layout.rank - 1, next = inner - 1;
-  unsigned char* memory = RowAddress(layout, walk, first);
+  const int inner = order.rank - 1, next = inner - 1;
+  unsigned char* memory = RowAddress(order, walk, first);
   std::int64_t index[kMaxRank];
-  RowIndex(layout, first, inner, index);
+  RowIndex(order, first, inner, index);
   for (std::int64_t r = 0; r < count;) {
-    const std::int64_t rows = std::min(layout.extents[next] - index[next], count - r);
+    const std::int64_t rows = std::min(order.extents[next] - index[next], count - r);
     CopyRows<T, kGather>(memory, walk.strides[next], walk.strides[inner], rows, length, dense + r * length);
     r += rows;
     memory -= walk.strides[next] * index[next];
     index[next] = 0;
-    memory += Advance(layout, walk, next, index);
+    memory += Advance(order, walk, next, index);
   }
 }
 
@@ -167,12 +167,12 @@ struct NearTile {
   std::uint8_t place[LineCopies::kLargestTile];
 };
 
-NearTile FindTile(const BlockLayout& layout, const Walk& walk) {
+NearTile FindTile(const BlockOrder& order, const Walk& walk) {
   NearTile tile;
-  const int inner = layout.rank - 1;
+  const int inner = order.rank - 1;
   std::int64_t count = 1, reach = 0;
   for (int d = inner; d > 0; --d) {
-    const std::int64_t extent = layout.extents[d], stride = walk.strides[d];
+    const std::int64_t extent = order.extents[d], stride = walk.strides[d];
     reach += (extent - 1) * stride / walk.size;
     if (stride < 0 || stride % walk.size != 0 || count * extent > LineCopies::kLargestTile ||
         reach >= LineCopies::kTileReach)
@@ -186,8 +186,8 @@ NearTile FindTile(const BlockLayout& layout, const Walk& walk) {
   for (std::int64_t j = 0; j < tile.count; ++j) {
     std::int64_t rest = j, place = 0;
     for (int d = inner; d >= tile.dim; --d) {
-      place += rest % layout.extents[d] * walk.strides[d] / walk.size;
-      rest /= layout.extents[d];
+      place += rest % order.extents[d] * walk.strides[d] / walk.size;
+      rest /= order.extents[d];
     }
     tile.place[j] = static_cast<std::uint8_t>(place);
   }
@@ -197,41 +197,41 @@ NearTile FindTile(const BlockLayout& layout, const Walk& walk) {
 // Copies a block of short rows to `dense`. Where several of them are a small tile, whole tiles are copied at
 // a time.
 template <typename T>
-void GatherShortRows(const BlockLayout& layout, const Walk& walk, const Block& block, T* dense) {
+void GatherShortRows(const BlockOrder& order, const Walk& walk, const Block& block, T* dense) {
   const std::int64_t length = block.length;
-  const NearTile tile = FindTile(layout, walk);
-  const bool whole = length == layout.row_length && tile.dim > 0;
+  const NearTile tile = FindTile(order, walk);
+  const bool whole = length == order.row_length && tile.dim > 0;
   const std::int64_t before = !whole ? block.rows : (tile.rows - block.row % tile.rows) % tile.rows;
   if (before + 2 * tile.rows > block.rows)
-    return CopyShortRows<T, true>(layout, walk, block.row, block.rows, block.length, dense);
+    return CopyShortRows<T, true>(order, walk, block.row, block.rows, block.length, dense);
   const std::int64_t tiles = (block.rows - before) / tile.rows, first = block.row + before;
   const int outer = tile.dim - 1;
-  CopyShortRows<T, true>(layout, walk, block.row, before, length, dense);
+  CopyShortRows<T, true>(order, walk, block.row, before, length, dense);
   dense += before * length;
   const auto copy = FindLineCopies(sizeof(T)).tiled;
-  unsigned char* memory = RowAddress(layout, walk, first);
+  unsigned char* memory = RowAddress(order, walk, first);
   std::int64_t index[kMaxRank];
-  RowIndex(layout, first / tile.rows, tile.dim, index);
+  RowIndex(order, first / tile.rows, tile.dim, index);
   for (std::int64_t t = 0; t < tiles;) {
-    const std::int64_t count = std::min(layout.extents[outer] - index[outer], tiles - t);
+    const std::int64_t count = std::min(order.extents[outer] - index[outer], tiles - t);
     copy(memory, walk.strides[outer] / walk.size, tile.place, tile.count, dense, count);
     t += count;
     dense += count * tile.count;
     memory -= walk.strides[outer] * index[outer];
     index[outer] = 0;
-    memory += Advance(layout, walk, outer, index);
+    memory += Advance(order, walk, outer, index);
   }
   const std::int64_t done = before + tiles * tile.rows;
-  CopyShortRows<T, true>(layout, walk, block.row + done, block.rows - done, length, dense);
+  CopyShortRows<T, true>(order, walk, block.row + done, block.rows - done, length, dense);
 }
 
 template <typename T, bool kGather>
-void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, T* dense) {
-  const int inner = layout.rank - 1;
+void CopyBlock(const BlockOrder& order, const Walk& walk, const Block& block, T* dense) {
+  const int inner = order.rank - 1;
   const std::int64_t stride = walk.strides[inner];
-  unsigned char* memory = RowAddress(layout, walk, block.row) + block.begin * stride;
+  unsigned char* memory = RowAddress(order, walk, block.row) + block.begin * stride;
   if (block.rows == 1) return CopyRow<T, kGather>(memory, stride, block.length, dense);
-  if (layout.kind == BlockLayout::Kind::kTiles) {
+  if (order.kind == BlockOrder::Kind::kTiles) {
     const std::int64_t row_stride = walk.strides[inner - 1];
     if (std::abs(row_stride) < std::abs(stride))
       return CopyColumns<T, kGather>(memory, row_stride, stride, block, dense);
@@ -241,39 +241,39 @@ void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, 
   }
   if (inner == 0) return CopyRow<T, kGather>(memory, stride, block.length, dense);
   if constexpr (kGather) {
-    GatherShortRows<T>(layout, walk, block, dense);
+    GatherShortRows<T>(order, walk, block, dense);
   } else {
-    CopyShortRows<T, false>(layout, walk, block.row, block.rows, block.length, dense);
+    CopyShortRows<T, false>(order, walk, block.row, block.rows, block.length, dense);
   }
 }
 
 template <bool kGather>
-void CopyBlockOfSize(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {
+void CopyBlockOfSize(const BlockOrder& order, const Walk& walk, const Block& block, void* dense) {
   switch (walk.size) {
     case 1:
-      return CopyBlock<std::uint8_t, kGather>(layout, walk, block, static_cast<std::uint8_t*>(dense));
+      return CopyBlock<std::uint8_t, kGather>(order, walk, block, static_cast<std::uint8_t*>(dense));
     case 2:
-      return CopyBlock<std::uint16_t, kGather>(layout, walk, block, static_cast<std::uint16_t*>(dense));
+      return CopyBlock<std::uint16_t, kGather>(order, walk, block, static_cast<std::uint16_t*>(dense));
     case 4:
-      return CopyBlock<std::uint32_t, kGather>(layout, walk, block, static_cast<std::uint32_t*>(dense));
+      return CopyBlock<std::uint32_t, kGather>(order, walk, block, static_cast<std::uint32_t*>(dense));
     case 8:
-      return CopyBlock<std::uint64_t, kGather>(layout, walk, block, static_cast<std::uint64_t*>(dense));
+      return CopyBlock<std::uint64_t, kGather>(order, walk, block, static_cast<std::uint64_t*>(dense));
     default:
-      return CopyBlock<Word16, kGather>(layout, walk, block, static_cast<Word16*>(dense));
+      return CopyBlock<Word16, kGather>(order, walk, block, static_cast<Word16*>(dense));
   }
 }
 
 // Returns the dimension for tiles: the one with the smallest stride, other than the innermost, of a tensor
 // whose rows are far from contiguous. Returns -1 if rows suit all tensors.
-int TiledDimension(const BlockLayout& layout, const Walk* walks, int count) {
-  const int inner = layout.rank - 1;
+int TiledDimension(const BlockOrder& order, const Walk* walks, int count) {
+  const int inner = order.rank - 1;
   for (int t = 0; t < count; ++t) {
     const Walk& walk = walks[t];
     if (std::abs(walk.strides[inner]) < kFarApart) continue;
     int best = -1;
     for (int d = 0; d < inner; ++d) {
       const std::int64_t stride = std::abs(walk.strides[d]);
-      if (stride == 0 || stride >= kFarApart || layout.extents[d] < kLeastTileRows) continue;
+      if (stride == 0 || stride >= kFarApart || order.extents[d] < kLeastTileRows) continue;
       if (best < 0 || stride < std::abs(walk.strides[best])) best = d;
     }
     if (best >= 0) return best;
@@ -282,72 +282,71 @@ int TiledDimension(const BlockLayout& layout, const Walk* walks, int count) {
 }
 
 // Moves dimension d next to the innermost one.
-void MoveNextToInnermost(BlockLayout* layout, Walk* walks, int count, int d) {
-  for (; d < layout->rank - 2; ++d) {
-    std::swap(layout->extents[d], layout->extents[d + 1]);
+void MoveNextToInnermost(BlockOrder* order, Walk* walks, int count, int d) {
+  for (; d < order->rank - 2; ++d) {
+    std::swap(order->extents[d], order->extents[d + 1]);
     for (int t = 0; t < count; ++t) std::swap(walks[t].strides[d], walks[t].strides[d + 1]);
   }
 }
 
 }  // namespace
 
-BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int order_by,
-                            std::int64_t block_elements, std::int64_t short_row, Walk* walks) {
-  BlockLayout layout;
+BlockOrder MakeBlockOrder(const HostTensor* const* tensors, int count, int order_by,
+                          std::int64_t block_elements, std::int64_t short_row, Walk* walks) {
+  BlockOrder order;
   const HostTensor& leader = *tensors[order_by];
-  int order[kMaxRank];
+  int by_stride[kMaxRank];
   int used = 0;
   for (int d = 0; d < leader.rank; ++d) {
     if (leader.shape[d] == 1) continue;
     int at = used++;
     const auto magnitude = [&](int dim) { return std::abs(leader.strides[dim]); };
-    for (; at > 0 && magnitude(order[at - 1]) < magnitude(d); --at) order[at] = order[at - 1];
-    order[at] = d;
+    for (; at > 0 && magnitude(by_stride[at - 1]) < magnitude(d); --at) by_stride[at] = by_stride[at - 1];
+    by_stride[at] = d;
   }
   for (int t = 0; t < count; ++t) {
     walks[t].base = static_cast<unsigned char*>(tensors[t]->data);
     walks[t].size = static_cast<std::int64_t>(SizeOf(tensors[t]->type));
   }
   for (int k = 0; k < used; ++k) {
-    const int d = order[k];
+    const int d = by_stride[k];
     const std::int64_t extent = leader.shape[d];
-    bool merge = layout.rank > 0;
+    bool merge = order.rank > 0;
     for (int t = 0; merge && t < count; ++t)
-      merge = walks[t].strides[layout.rank - 1] == tensors[t]->strides[d] * walks[t].size * extent;
-    if (!merge) ++layout.rank;
-    layout.extents[layout.rank - 1] = merge ? layout.extents[layout.rank - 1] * extent : extent;
-    for (int t = 0; t < count; ++t)
-      walks[t].strides[layout.rank - 1] = tensors[t]->strides[d] * walks[t].size;
+      merge = walks[t].strides[order.rank - 1] == tensors[t]->strides[d] * walks[t].size * extent;
+    if (!merge) ++order.rank;
+    order.extents[order.rank - 1] = merge ? order.extents[order.rank - 1] * extent : extent;
+    for (int t = 0; t < count; ++t) walks[t].strides[order.rank - 1] = tensors[t]->strides[d] * walks[t].size;
   }
-  if (layout.rank == 0) {
-    layout.rank = 1;
-    layout.extents[0] = 1;
+  if (order.rank == 0) {
+    order.rank = 1;
+    order.extents[0] = 1;
     for (int t = 0; t < count; ++t) walks[t].strides[0] = walks[t].size;
   }
-  layout.row_length = layout.extents[layout.rank - 1];
-  for (int d = 0; d + 1 < layout.rank; ++d) layout.rows *= layout.extents[d];
-  const int tiled = layout.row_length >= kTileColumns ? TiledDimension(layout, walks, count) : -1;
+  order.row_length = order.extents[order.rank - 1];
+  for (int d = 0; d + 1 < order.rank; ++d) order.rows *= order.extents[d];
+  const int tiled = order.row_length >= kTileColumns ? TiledDimension(order, walks, count) : -1;
   if (tiled >= 0) {
-    MoveNextToInnermost(&layout, walks, count, tiled);
-    layout.kind = BlockLayout::Kind::kTiles;
-    layout.piece = kTileColumns;
-    layout.group =
-        std::min(std::max<std::int64_t>(1, block_elements / kTileColumns), layout.extents[layout.rank - 2]);
-    layout.groups = CeilDivide(layout.extents[layout.rank - 2], layout.group);
-  } else if (layout.rank > 1 && layout.row_length < short_row) {
-    layout.kind = BlockLayout::Kind::kShortRows;
-    layout.piece = layout.row_length;
-    layout.group = std::clamp<std::int64_t>(block_elements / layout.row_length, 1, layout.rows);
-    layout.groups = CeilDivide(layout.rows, layout.group);
+    MoveNextToInnermost(&order, walks, count, tiled);
+    order.kind = BlockOrder::Kind::kTiles;
+    order.piece = kTileColumns;
+    order.group =
+        std::min(std::max<std::int64_t>(1, block_elements / kTileColumns), order.extents[order.rank - 2]);
+    order.groups = CeilDivide(order.extents[order.rank - 2], order.group);
+  } else if (order.rank > 1 && order.row_length < short_row) {
+    order.kind = BlockOrder::Kind::kShortRows;
+    order.piece = order.row_length;
+    order.group = std::clamp<std::int64_t>(block_elements / order.row_length, 1, order.rows);
+    order.groups = CeilDivide(order.rows, order.group);
   } else {
-    const std::int64_t even = CeilDivide(layout.row_length, CeilDivide(layout.row_length, block_elements));
-    layout.piece = std::min(CeilDivide(even, 64) * 64, block_elements);
+    const std::int64_t even = CeilDivide(order.row_length, CeilDivide(order.row_length, block_elements));
+    order.piece = std::min(CeilDivide(even, 64) * 64, block_elements);
   }
-  layout.pieces = CeilDivide(layout.row_length, layout.piece);
-  return layout;
+  order.pieces = CeilDivide(order.row_length, order.piece);
+  return order;
 }
 
-std::int64_t BlockLayout::num_blocks() const {
+std::int64_t BlockOrder::num_blocks() const {
   switch (kind) {
     case Kind::kRows:
       return rows * pieces;
@@ -359,7 +358,7 @@ std::int64_t BlockLayout::num_blocks() const {
   return 0;
 }
 
-Block BlockLayout::At(std::int64_t index) const {
+Block BlockOrder::At(std::int64_t index) const {
   switch (kind) {
     case Kind::kRows: {
       if (pieces == 1) return {index, 0, 1, row_length};  // the usual case avoids the divisions
@@ -379,20 +378,20 @@ Block BlockLayout::At(std::int64_t index) const {
   return {0, 0, 0, 0};
 }
 
-BlockForm FormOf(const BlockLayout& layout, const Walk& walk) {
-  const int inner = layout.rank - 1;
+BlockForm FormOf(const BlockOrder& order, const Walk& walk) {
+  const int inner = order.rank - 1;
   const std::int64_t stride = walk.strides[inner];
-  if (layout.kind == BlockLayout::Kind::kRows)
+  if (order.kind == BlockOrder::Kind::kRows)
     return stride == walk.size ? BlockForm::kContiguous
            : stride == 0       ? BlockForm::kScalar
                                : BlockForm::kStrided;
-  if (layout.kind == BlockLayout::Kind::kTiles)
+  if (order.kind == BlockOrder::Kind::kTiles)
     return stride == 0 && walk.strides[inner - 1] == 0 ? BlockForm::kScalar : BlockForm::kStrided;
   bool dense = true, same = true;
   std::int64_t expected = walk.size;
   for (int d = inner; d >= 0; --d) {
     dense = dense && walk.strides[d] == expected;
-    expected *= layout.extents[d];
+    expected *= order.extents[d];
     if (d < inner) same = same && walk.strides[d] == 0;
   }
   if (dense) return BlockForm::kContiguous;
@@ -400,12 +399,12 @@ BlockForm FormOf(const BlockLayout& layout, const Walk& walk) {
   return stride == 0 ? BlockForm::kScalar : BlockForm::kPeriodic;
 }
 
-void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {
-  CopyBlockOfSize<true>(layout, walk, block, dense);
+void GatherBlock(const BlockOrder& order, const Walk& walk, const Block& block, void* dense) {
+  CopyBlockOfSize<true>(order, walk, block, dense);
 }
 
-void ScatterBlock(const BlockLayout& layout, const Walk& walk, const Block& block, const void* dense) {
-  CopyBlockOfSize<false>(layout, walk, block, const_cast<void*>(dense));
+void ScatterBlock(const BlockOrder& order, const Walk& walk, const Block& block, const void* dense) {
+  CopyBlockOfSize<false>(order, walk, block, const_cast<void*>(dense));
 }
 
 }  // namespace ipu_model

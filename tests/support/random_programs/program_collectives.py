@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from support.program_bodies import Reducer, body_text, call, reducers
 from support.programs import COMPLEX, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, Value, copy
+from support.random_programs.program_bodies import Reducer, body_text, call, reducers
 from support.stablehlo_text import tensor
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from support.program_bodies import call
 from support.programs import COMPLEX, EPSILON, FLOATS, INTS, ORDERED, REAL, Drawer, Step, copy
+from support.random_programs.program_bodies import call
 from support.stablehlo_text import region, tensor
 
 

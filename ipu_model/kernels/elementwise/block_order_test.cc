@@ -1,5 +1,5 @@
 // Blocks of views of every element size, copied to dense memory and back, against copies element by element.
-#include "kernels/elementwise/block_layout.h"
+#include "kernels/elementwise/block_order.h"
 
 #include <cstring>
 #include <random>
@@ -77,19 +77,19 @@ void CheckGather(const std::vector<std::int64_t>& shape, const std::vector<std::
   const Tensors t = MakeTensors(shape, strides, size);
   Walk walks[2];
   const HostTensor* tensors[] = {&t.view, &t.leader};
-  const BlockLayout layout = MakeBlockLayout(tensors, 2, 1, block_elements, 256, walks);
+  const BlockOrder order = MakeBlockOrder(tensors, 2, 1, block_elements, 256, walks);
   std::vector<unsigned char> got(t.dense.size());
-  for (std::int64_t b = 0; b < layout.num_blocks(); ++b) {
-    const Block block = layout.At(b);
+  for (std::int64_t b = 0; b < order.num_blocks(); ++b) {
+    const Block block = order.At(b);
     std::vector<unsigned char> copied(static_cast<std::size_t>(block.count() * size));
-    GatherBlock(layout, walks[0], block, copied.data());
+    GatherBlock(order, walks[0], block, copied.data());
     for (std::int64_t r = 0; r < block.rows; ++r) {
       const auto bytes = static_cast<std::size_t>(block.length * size);
-      const std::int64_t at = (block.row + r) * layout.row_length + block.begin;
+      const std::int64_t at = (block.row + r) * order.row_length + block.begin;
       std::memcpy(got.data() + at * size, copied.data() + static_cast<std::size_t>(r) * bytes, bytes);
     }
   }
-  if (layout.kind != BlockLayout::Kind::kTiles) CHECK(got == Expected(t, size));
+  if (order.kind != BlockOrder::Kind::kTiles) CHECK(got == Expected(t, size));
 }
 
 TEST(SmallTilesOfNearElements) {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from support.program_bodies import body_text, call, grown_step, others, reducer_for
 from support.programs import COMPLEX, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, Value, copy
+from support.random_programs.program_bodies import body_text, call, grown_step, others, reducer_for
 from support.stablehlo_text import array
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from support.program_text import text_call
 from support.programs import COMPLEX, FLOATS, INTS, Drawer, Step
+from support.random_programs.program_text import text_call
 from support.stablehlo_text import array, tensor
 
 
