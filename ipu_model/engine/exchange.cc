@@ -30,7 +30,8 @@ bool Join(const Box& next, Box* run) {
   std::size_t along = next.begin.size();
   for (std::size_t d = 0; d < next.begin.size(); ++d) {
     if (next.begin[d] == run->begin[d] && next.end[d] == run->end[d]) continue;
-    if (along < next.begin.size() || next.begin[d] != run->end[d] || next.end[d] <= next.begin[d]) return false;
+    if (along < next.begin.size() || next.begin[d] != run->end[d] || next.end[d] <= next.begin[d])
+      return false;
     along = d;
   }
   if (along == next.begin.size()) return false;

@@ -99,7 +99,7 @@ class ExchangeAnalyser {
     std::uint64_t hash;
     std::size_t vertex;
     std::vector<std::pair<unsigned, std::int64_t>> tiles;  // with the elements that they hold
-    bool pairs;  // whether the tiles are pairs of neighbours
+    bool pairs;                                            // whether the tiles are pairs of neighbours
   };
   struct Analysis;
   struct Step;
