@@ -188,6 +188,11 @@ class Graph:
 
     def map_linearly(self, tensor: Tensor, first_tile: int = 0) -> None: ...
 
+    def start_at(self, tile: int) -> None:
+        """
+        From now on, linear mappings that operations choose start at this tile.
+        """
+
     def map_in_blocks(self, tensor: Tensor, parts: _Sequence[int]) -> None:
         """
         Cuts each dimension into so many parts, and puts one block on each tile.

@@ -9,6 +9,7 @@
 #include "core/target_model.h"
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Blocks.hpp"
+#include "ipu_model/FirstTile.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Replicas.hpp"
 #include "kernels/host/half_rounding.h"
@@ -111,6 +112,9 @@ void MapInBlocks(poplar::Graph& graph, const poplar::Tensor& tensor, const std::
   }
   for (unsigned tile = 0; tile < blocks.size(); ++tile) graph.setTileMapping(blocks[tile], tile);
 }
+
+// PopLibs chooses such tiles itself.
+void StartLinearMappingsAt(poplar::Graph&, unsigned) {}
 
 poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }
 

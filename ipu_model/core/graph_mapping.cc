@@ -10,6 +10,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "ipu_model/Blocks.hpp"
+#include "ipu_model/FirstTile.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
@@ -67,6 +68,16 @@ Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num
 }
 
 poplar::Graph GraphWithIoTiles(const poplar::Target& target, poplar::replication_factor replicas,
+unsigned FirstTile(const poplar::Graph& graph) {
+  return graph.impl().first_tile % graph.getTarget().getNumTiles();
+}
+
+Mapping LinearMapping(const poplar::Graph& graph, DType type, std::int64_t num_elements) {
+  return LinearMapping(graph.getTarget(), type, num_elements, FirstTile(graph));
+}
+
+void StartLinearMappingsAt(poplar::Graph& graph, unsigned tile) { graph.impl().first_tile = tile; }
+
                                unsigned io_tiles) {
   poplar::Graph graph(target, replicas);
   if (io_tiles == 0) return graph;
