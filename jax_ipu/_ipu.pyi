@@ -198,6 +198,9 @@ class Graph:
         Cuts each dimension into so many parts, and puts one block on each tile.
         """
 
+    def stack_like(self, item: Tensor, count: int, name: str) -> Tensor:
+        """A new variable of so many items, each mapped like this one."""
+
     def map_to_io_tiles(self, tensor: Tensor, io_tiles: int) -> None: ...
 
     def add_host_to_device_fifo(self, name: str, dtype: str, num_elements: int) -> DataStream: ...

@@ -12,6 +12,7 @@
 #include "ipu_model/FirstTile.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Replicas.hpp"
+#include "ipu_model/Stacks.hpp"
 #include "kernels/host/half_rounding.h"
 #include "poplar/DeviceManager.hpp"
 #include "poplar/Engine.hpp"
@@ -115,6 +116,13 @@ void MapInBlocks(poplar::Graph& graph, const poplar::Tensor& tensor, const std::
 
 // PopLibs chooses such tiles itself.
 void StartLinearMappingsAt(poplar::Graph&, unsigned) {}
+
+poplar::Tensor StackLike(poplar::Graph& graph, const poplar::Tensor& item, std::size_t count,
+                         const std::string& name) {
+  std::vector<poplar::Tensor> items;
+  for (std::size_t i = 0; i < count; ++i) items.push_back(graph.clone(item.expand({0}), name));
+  return poplar::concat(items, 0);
+}
 
 poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }
 

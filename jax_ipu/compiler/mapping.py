@@ -370,6 +370,11 @@ def _visit(
         elif name == "ipu.tile_put":
             demand = demands.get(op.result)
             _want(demands, op.operands[0], Demand(op, 0, demand.priority if demand is not None else _PUTS))
+        elif name == "slice" and stack_of(op) is not None:
+            # The weights of a layer, by its number: each item of the stack lies as its product wants.
+            demand = demands.get(op.result)
+            if demand is not None and demand.priority == _PRODUCTS and least <= _PRODUCTS:
+                _want(demands, op.operands[0], demand.before(op))
         elif name in _INVERTIBLE:
             for operand, result in zip(op.operands, op.results, strict=True):
                 demand = demands.get(result)
@@ -402,6 +407,13 @@ def _visit(
                     _visit(region, demands, partners, least, stencils)
             for i, position in enumerate(op.attrs.get("state", ())):
                 _carry(demands, op.operands[1 + i], [r.args[i] for r in op.regions], op.results[position])
+
+
+def stack_of(view: Op) -> tuple[int, int] | None:
+    """The dimension along which a slice takes one item, and the number of items; None for other slices."""
+    shape = view.operands[0].shape
+    cut = [d for d, (whole, part) in enumerate(zip(shape, view.result.shape, strict=True)) if whole != part]
+    return (cut[0], shape[cut[0]]) if len(cut) == 1 and view.result.shape[cut[0]] == 1 else None
 
 
 def _carry(demands: dict[Value, Demand], operand: Value, args: list[Value], result: Value) -> None:

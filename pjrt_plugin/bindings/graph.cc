@@ -12,6 +12,7 @@
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Replicas.hpp"
+#include "ipu_model/Stacks.hpp"
 #include "poplar/Target.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -300,6 +301,8 @@ void BindGraph(nb::module_& module) {
            "From now on, linear mappings that operations choose start at this tile.")
       .def("map_in_blocks", &ipu_model::MapInBlocks, nb::arg("tensor"), nb::arg("parts"),
            "Cuts each dimension into so many parts, and puts one block on each tile.")
+      .def("stack_like", &ipu_model::StackLike, nb::arg("item"), nb::arg("count"), nb::arg("name"),
+           "A new variable of so many items, each mapped like this one.")
       .def("map_to_io_tiles", &ipu_model::MapToIoTiles, nb::arg("tensor"), nb::arg("io_tiles"))
       .def(
           "add_host_to_device_fifo",

@@ -9,7 +9,7 @@ from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
-from jax_ipu.compiler.mapping import Demand, MappingPlan
+from jax_ipu.compiler.mapping import Demand, MappingPlan, stack_of
 from jax_ipu.compiler.passes.arithmetic.joined import Place
 from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.tile_calls import Codelets
@@ -233,7 +233,21 @@ class Context:
                 tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
             elif view.name == "reshape":
                 tensor = tensor.reshape(view.operands[0].shape)
+            elif view.name == "slice":
+                tensor = self._stack(tensor, view, name)
+                if tensor is None:
+                    return None
         return None if self.strided_only and not tensor.is_strided else tensor
+
+    def _stack(self, item: _ipu.Tensor, view: Op, name: str) -> _ipu.Tensor | None:
+        """A variable of the shape of which `view` takes an item, each mapped like `item`."""
+        found = stack_of(view)
+        if found is None or not item.is_strided:
+            return None
+        dim, count = found
+        stack = self.graph.stack_like(item, count, name)
+        order = [*range(1, dim + 1), 0, *range(dim + 1, len(item.shape) + 1)]
+        return stack.dim_shuffle(order).reshape(view.operands[0].shape)
 
     def partner(self, op: Op) -> _ipu.Tensor | None:
         """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""
