@@ -188,10 +188,18 @@ class Graph:
 
     def map_linearly(self, tensor: Tensor, first_tile: int = 0) -> None: ...
 
+    def start_at(self, tile: int) -> None:
+        """
+        From now on, linear mappings that operations choose start at this tile.
+        """
+
     def map_in_blocks(self, tensor: Tensor, parts: _Sequence[int]) -> None:
         """
         Cuts each dimension into so many parts, and puts one block on each tile.
         """
+
+    def stack_like(self, item: Tensor, count: int, name: str) -> Tensor:
+        """A new variable of so many items, each mapped like this one."""
 
     def map_to_io_tiles(self, tensor: Tensor, io_tiles: int) -> None: ...
 

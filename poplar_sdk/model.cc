@@ -9,8 +9,10 @@
 #include "core/target_model.h"
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Blocks.hpp"
+#include "ipu_model/FirstTile.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Replicas.hpp"
+#include "ipu_model/Stacks.hpp"
 #include "kernels/host/half_rounding.h"
 #include "poplar/DeviceManager.hpp"
 #include "poplar/Engine.hpp"
@@ -110,6 +112,16 @@ void MapInBlocks(poplar::Graph& graph, const poplar::Tensor& tensor, const std::
     blocks = std::move(cut);
   }
   for (unsigned tile = 0; tile < blocks.size(); ++tile) graph.setTileMapping(blocks[tile], tile);
+}
+
+// PopLibs chooses such tiles itself.
+void StartLinearMappingsAt(poplar::Graph&, unsigned) {}
+
+poplar::Tensor StackLike(poplar::Graph& graph, const poplar::Tensor& item, std::size_t count,
+                         const std::string& name) {
+  std::vector<poplar::Tensor> items;
+  for (std::size_t i = 0; i < count; ++i) items.push_back(graph.clone(item.expand({0}), name));
+  return poplar::concat(items, 0);
 }
 
 poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }

@@ -100,7 +100,7 @@ View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::pro
   const DType type = tensor.elementType().id();
   const auto elements = static_cast<std::int64_t>(tensor.numElements());
   const poplar::Tensor whole =
-      NewTensor(graph, type, ToShape(tensor.shape()), LinearMapping(graph.getTarget(), type, elements),
+      NewTensor(graph, type, ToShape(tensor.shape()), LinearMapping(graph, type, elements),
                 poplar::DebugContext(debug_context, "rearranged").getPathName());
   prog.add(poplar::program::Copy(tensor, whole, false, {debug_context, "rearrange"}));
   whole.asView(&view);

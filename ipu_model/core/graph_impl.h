@@ -104,6 +104,7 @@ class GraphImpl {
   std::vector<std::shared_ptr<const CodeletLibrary>> codelets;
   std::map<std::string, poplar::PerfEstimateFunc> perf_estimators;  // by the name of the class
   unsigned num_compute_sets = 0;
+  unsigned first_tile = 0;  // see ipu_model/FirstTile.hpp
   std::vector<HostHandle> host_handles;
   std::vector<poplar::program::Program> handle_programs;  // by handle
 
@@ -144,6 +145,10 @@ poplar::Tensor CloneForOperation(poplar::Graph& graph, poplar::Type type, const 
 // around after the last tile.
 Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,
                       unsigned first_tile = 0);
+// The same from the tile on where linear mappings of this graph's operations start.
+Mapping LinearMapping(const poplar::Graph& graph, DType type, std::int64_t num_elements);
+// That tile.
+unsigned FirstTile(const poplar::Graph& graph);
 
 }  // namespace ipu_model
 

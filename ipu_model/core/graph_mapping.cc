@@ -10,7 +10,9 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "ipu_model/Blocks.hpp"
+#include "ipu_model/FirstTile.hpp"
 #include "ipu_model/IoTiles.hpp"
+#include "ipu_model/Stacks.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -65,6 +67,16 @@ Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num
   return Mapping(Grid::Linear(num_elements, (128 + size - 1) / size, target.model().VectorWidth(type),
                               target.getNumTiles(), first_tile % target.getNumTiles()));
 }
+
+unsigned FirstTile(const poplar::Graph& graph) {
+  return graph.impl().first_tile % graph.getTarget().getNumTiles();
+}
+
+Mapping LinearMapping(const poplar::Graph& graph, DType type, std::int64_t num_elements) {
+  return LinearMapping(graph.getTarget(), type, num_elements, FirstTile(graph));
+}
+
+void StartLinearMappingsAt(poplar::Graph& graph, unsigned tile) { graph.impl().first_tile = tile; }
 
 poplar::Graph GraphWithIoTiles(const poplar::Target& target, poplar::replication_factor replicas,
                                unsigned io_tiles) {
@@ -313,6 +325,43 @@ void MapInBlocks(poplar::Graph& graph, const poplar::Tensor& tensor, const std::
   Grid grid = Grid::Of(Shape(shape.begin(), shape.end()), Shape(parts.begin(), parts.end()), num_tiles);
   if (!shape.empty()) grid.grain.back() = graph.getTarget().getVectorWidth(tensor.elementType());
   poputil::SetMapping(graph, tensor, Mapping(std::move(grid)));
+}
+
+poplar::Tensor StackLike(poplar::Graph& graph, const poplar::Tensor& item, std::size_t count,
+                         const std::string& name) {
+  GraphImpl& impl = graph.impl();
+  CheckGraph(impl, item, "StackLike");
+  View view;
+  const bool whole = item.asView(&view) && view.offset == 0 && AreDisjoint({view}) &&
+                     view.num_elements() == impl.variables[view.variable].num_elements;
+  if (!whole) {
+    throw poplar::poplar_error("StackLike: the item of shape " + item.shapeToString() +
+                               " is not a whole variable");
+  }
+  const Variable& like = impl.variables[view.variable];
+  const auto items = static_cast<std::int64_t>(count);
+  Mapping mapping;
+  if (const Grid* of_item = like.mapping.grid(); of_item != nullptr && of_item->shape.size() < kMaxRank) {
+    Grid grid = *of_item;
+    grid.shape.insert(grid.shape.begin(), items);
+    grid.parts.insert(grid.parts.begin(), 1);
+    grid.grain.insert(grid.grain.begin(), 1);
+    grid.tile_stride.insert(grid.tile_stride.begin(), 0);
+    mapping = Mapping(std::move(grid));
+  } else {
+    std::vector<MappedInterval> of_one, intervals;
+    like.mapping.Intervals(0, like.num_elements, &of_one);
+    for (std::int64_t i = 0; i < items; ++i) {
+      for (const MappedInterval& r : of_one)
+        intervals.push_back({r.begin + i * like.num_elements, r.end + i * like.num_elements, r.tile});
+    }
+    mapping = Mapping(std::move(intervals));
+  }
+  view.strides.insert(view.strides.begin(), like.num_elements);
+  view.shape.insert(view.shape.begin(), items);
+  Shape shape = view.shape;
+  view.variable = impl.AddVariable(view.type, shape, name, std::move(mapping));
+  return poplar::Tensor::fromView(view, &impl);
 }
 
 }  // namespace ipu_model

@@ -3,7 +3,7 @@
 Products, convolutions and indexed accesses demand a mapping of their operands. A demand propagates back through views,
 elementwise ops and loops to the value that is allocated. Operands and results of an elementwise op share a demand, so
 that weights, their momentum and their updates have the same mapping. Values without a demand are mapped linearly; small
-states start where the previous one ends, because the biases of many layers would otherwise fill the first tiles.
+ones start at different tiles (`first_tiles.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jax_ipu.compiler.first_tiles import first_tiles
 from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, body_of, size_in_bytes
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.pipeline import OptimizedProgram
@@ -21,9 +22,6 @@ from jax_ipu.compiler.types import Shape, num_elements
 
 # Views through which a demand propagates from the result to the operand.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
-# The most bytes of a small argument, and the fewest bytes that the linear mapping puts on a tile.
-_SMALL = 32 * 1024
-_BYTES_ON_TILE = 128
 # Tensors of fewer bytes do not fill a tile.
 _TILE_OF_ITS_OWN = 1024
 UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
@@ -233,12 +231,12 @@ def _plan(module: Module, mode: str, stencils: dict[Shape, Stencil]) -> MappingP
             # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
             _visit(module.main.block, demands, partners, least, stencils)
     runs = dict(_runs(module.main.block, 1)) if mode in ("demand", "apart") and demands else {}
-    first_tiles = _first_tiles(module.main.block, demands)
+    first = first_tiles(module.main.block, demands)
     own_tiles = _own_tiles(demands) if mode == "apart" else {}
     slices = _slices(runs, demands)
     alone = frozenset(key[:2] for found in slices if not found.passes for key in found.keys)
     contested = [found for found in slices if found.passes]
-    return MappingPlan(demands, partners, first_tiles, _rivals(runs, demands), contested, own_tiles, alone)
+    return MappingPlan(demands, partners, first, _rivals(runs, demands), contested, own_tiles, alone)
 
 
 def _own_tiles(demands: dict[Value, Demand]) -> dict[tuple[Op, int], int]:
@@ -342,26 +340,6 @@ def _runs(block: Block, times: int) -> Iterator[tuple[Op, int]]:
             yield from _runs(region, times * int(op.attrs.get("count", 1)))
 
 
-def _first_tiles(block: Block, demands: dict[Value, Demand]) -> dict[Value, int]:
-    """The first tiles of small arguments without a demand that are written over: one after the other."""
-    first: dict[Value, int] = {}
-    end = 0
-    updates = [op for op in block.ops if op.attrs.get("write_over")]
-    written = {target for op in updates for target in op.attrs["write_over"].values()}
-    for op in updates:
-        shape = op.results[0].shape
-        read = (o for o in op.operands if o in written and o.shape == shape)
-        states = dict.fromkeys((*op.attrs["write_over"].values(), *read))
-        small = [v for v in states if v not in demands and 1 < num_elements(v.shape) and size_in_bytes(v) <= _SMALL]
-        if not small:
-            continue
-        known = [first[v] for v in small if v in first]
-        first.update(dict.fromkeys(small, known[0] if known else end))
-        if not known:
-            end += -(-max(map(size_in_bytes, small)) // _BYTES_ON_TILE)
-    return first
-
-
 def _visit(
     block: Block,
     demands: dict[Value, Demand],
@@ -392,6 +370,11 @@ def _visit(
         elif name == "ipu.tile_put":
             demand = demands.get(op.result)
             _want(demands, op.operands[0], Demand(op, 0, demand.priority if demand is not None else _PUTS))
+        elif name == "slice" and stack_of(op) is not None:
+            # The weights of a layer, by its number: each item of the stack lies as its product wants.
+            demand = demands.get(op.result)
+            if demand is not None and demand.priority == _PRODUCTS and least <= _PRODUCTS:
+                _want(demands, op.operands[0], demand.before(op))
         elif name in _INVERTIBLE:
             for operand, result in zip(op.operands, op.results, strict=True):
                 demand = demands.get(result)
@@ -424,6 +407,13 @@ def _visit(
                     _visit(region, demands, partners, least, stencils)
             for i, position in enumerate(op.attrs.get("state", ())):
                 _carry(demands, op.operands[1 + i], [r.args[i] for r in op.regions], op.results[position])
+
+
+def stack_of(view: Op) -> tuple[int, int] | None:
+    """The dimension along which a slice takes one item, and the number of items; None for other slices."""
+    shape = view.operands[0].shape
+    cut = [d for d, (whole, part) in enumerate(zip(shape, view.result.shape, strict=True)) if whole != part]
+    return (cut[0], shape[cut[0]]) if len(cut) == 1 and view.result.shape[cut[0]] == 1 else None
 
 
 def _carry(demands: dict[Value, Demand], operand: Value, args: list[Value], result: Value) -> None:

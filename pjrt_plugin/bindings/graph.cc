@@ -8,9 +8,11 @@
 #include "hlo/CycleStamp.hpp"
 #include "ipu_model/Blocks.hpp"
 #include "ipu_model/Chips.hpp"
+#include "ipu_model/FirstTile.hpp"
 #include "ipu_model/IoTiles.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Replicas.hpp"
+#include "ipu_model/Stacks.hpp"
 #include "poplar/Target.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -295,8 +297,12 @@ void BindGraph(nb::module_& module) {
             poputil::mapTensorLinearlyWithOffset(graph, tensor, first_tile);
           },
           nb::arg("tensor"), nb::arg("first_tile") = 0)
+      .def("start_at", &ipu_model::StartLinearMappingsAt, nb::arg("tile"),
+           "From now on, linear mappings that operations choose start at this tile.")
       .def("map_in_blocks", &ipu_model::MapInBlocks, nb::arg("tensor"), nb::arg("parts"),
            "Cuts each dimension into so many parts, and puts one block on each tile.")
+      .def("stack_like", &ipu_model::StackLike, nb::arg("item"), nb::arg("count"), nb::arg("name"),
+           "A new variable of so many items, each mapped like this one.")
       .def("map_to_io_tiles", &ipu_model::MapToIoTiles, nb::arg("tensor"), nb::arg("io_tiles"))
       .def(
           "add_host_to_device_fifo",

@@ -163,19 +163,21 @@ def test_mapping_option() -> None:
 
 
 def test_small_states_follow_each_other_over_the_tiles() -> None:
-    """States of one update start on the same tile."""
+    """States of one update start on the same tile, and so does what they are updated by."""
     vector = "tensor<96xf32>"
     arguments = ", ".join(f"%{name}: {vector} {{tf.aliasing_output = {i} : i32}}" for i, name in enumerate("abcd"))
-    updates = "\n".join(f"%{name}1 = stablehlo.add %{name}, %g : {vector}" for name in "acd")
+    updates = "\n".join(
+        f"%{name}1 = stablehlo.add %{name}, %{g} : {vector}" for name, g in zip("acd", "efg", strict=True)
+    )
     io, plan = planned(
         f"""{updates}
             %b1 = stablehlo.multiply %a1, %b : {vector}
             return %a1, %b1, %c1, %d1 : {vector}, {vector}, {vector}, {vector}""",
-        f"({arguments}, %g: {vector}) -> ({vector}, {vector}, {vector}, {vector})",
+        f"({arguments}, %e: {vector}, %f: {vector}, %g: {vector}) -> ({vector}, {vector}, {vector}, {vector})",
     )
-    a, b, c, d, g = (plan.first_tiles.get(argument.value) for argument in io.arguments)
-    assert a == b and g is None
-    assert sorted({a, c, d}) == [0, 3, 6]  # 384 bytes, 128 on a tile
+    a, b, c, d, e, f, g = (plan.first_tiles.get(argument.value, 0) for argument in io.arguments)
+    assert a == b == e and c == f and d == g
+    assert sorted({a, c, d}) == [0, 4, 8]  # 384 bytes, 128 on a tile, from the first tile of a pair on
 
 
 def test_a_tied_gradient_lies_where_the_table_does() -> None:

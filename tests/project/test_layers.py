@@ -29,7 +29,7 @@ LAYERS = (
     ("frontend", "compiler.frontend"),
     ("passes", "compiler.program_io", "compiler.passes", "compiler.pipeline"),
     ("variants", "compiler.variants"),
-    ("mapping", "compiler.mapping", "compiler.stencils"),
+    ("mapping", "compiler.mapping", "compiler.first_tiles", "compiler.stencils"),
     ("lowering", "compiler.capacity", "compiler.lowering"),
     ("build", "compiler.build"),
     ("fit", "compiler.out_of_memory", "compiler.compilation", "compiler.fit"),

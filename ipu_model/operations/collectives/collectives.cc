@@ -77,7 +77,7 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
   const poplar::Target& target = graph.getTarget();
   ipu_model::Grid mapping = ipu_model::Grid::Linear(
       elements, std::max<std::int64_t>(1, 128 / static_cast<std::int64_t>(SizeOf(type))),
-      target.model().VectorWidth(type), target.getNumTiles());
+      target.model().VectorWidth(type), target.getNumTiles(), ipu_model::FirstTile(graph));
   mapping.shape.insert(mapping.shape.begin(), pieces);
   mapping.parts.insert(mapping.parts.begin(), 1);
   mapping.grain.insert(mapping.grain.begin(), 1);

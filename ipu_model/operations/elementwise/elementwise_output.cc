@@ -107,7 +107,10 @@ poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& express
   const Shape shape = ShapeOf(operands.at(0));
   const std::int64_t elements = NumElements(shape);
   Mapping mapping;
-  if (elements > 0) mapping = Mapping(Grid::Linear(elements, 1, target.model().VectorWidth(type), num_tiles));
+  if (elements > 0) {
+    mapping =
+        Mapping(Grid::Linear(elements, 1, target.model().VectorWidth(type), num_tiles, FirstTile(graph)));
+  }
   return NewTensor(graph, type, shape, std::move(mapping), debug_context.getPathName());
 }
 

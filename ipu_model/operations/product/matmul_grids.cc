@@ -60,6 +60,26 @@ Grid MatrixGrid(const MatMulPlan& plan, MatMulDim row, MatMulDim column, MatMulD
   return p;
 }
 
+// Finds the grid of a view that is one item of a variable, taken along leading dimensions of its grid.
+// Returns false if it is none.
+bool GridOfItem(const View& view, const Grid& whole, Grid* item) {
+  *item = whole;
+  const std::int64_t elements = view.num_elements();
+  std::int64_t of_item = NumElements(whole.shape), offset = view.offset;
+  std::ptrdiff_t taken = 0;
+  for (; of_item > elements; ++taken) {
+    of_item /= whole.shape[static_cast<std::size_t>(taken)];
+    const std::int64_t part = whole.PartOf(static_cast<int>(taken), offset / of_item);
+    item->first_tile += static_cast<unsigned>(part * whole.tile_stride[static_cast<std::size_t>(taken)]);
+    offset %= of_item;
+  }
+  if (of_item != elements || offset != 0) return false;
+  item->first_tile %= item->num_tiles;
+  for (Shape* of_dims : {&item->shape, &item->parts, &item->grain, &item->tile_stride})
+    of_dims->erase(of_dims->begin(), of_dims->begin() + taken);
+  return true;
+}
+
 }  // namespace
 
 Grid LhsGrid(const MatMulPlan& plan) { return MatrixGrid(plan, kRowDim, kDepthDim, kColumnDim); }
@@ -142,10 +162,11 @@ Grid FirstStageGrid(const MatMulPlan& plan) {
 
 OperandMapping OperandMappingOf(const View& view, const Mapping& mapping, unsigned num_tiles) {
   OperandMapping found;
-  const Grid* grid = mapping.grid();
-  if (grid == nullptr || view.offset != 0 || view.shape.size() != 3 || grid->num_tiles != num_tiles ||
-      NumElements(grid->shape) != view.num_elements())
+  Grid item;
+  if (mapping.grid() == nullptr || view.shape.size() != 3 || mapping.grid()->num_tiles != num_tiles ||
+      view.num_elements() == 0 || view.offset < 0 || !GridOfItem(view, *mapping.grid(), &item))
     return found;
+  const Grid* grid = &item;
   found.first_tile = grid->first_tile;
   const std::size_t rank = grid->shape.size();
   std::vector<bool> used(rank, false);

@@ -131,12 +131,11 @@ std::pair<poplar::Tensor, poplar::Tensor> rngBitGenerator(
     dense.asView(&view);
   }
   operation->inputs.push_back(view);
-  const poplar::Tensor new_state =
-      NewTensor(graph, view.type, view.shape,
-                LinearMapping(graph.getTarget(), view.type, view.num_elements()), {name + "/state"});
+  const poplar::Tensor new_state = NewTensor(
+      graph, view.type, view.shape, LinearMapping(graph, view.type, view.num_elements()), {name + "/state"});
   const Shape extents(shape.begin(), shape.end());
   const poplar::Tensor bits =
-      NewTensor(graph, dtype, extents, LinearMapping(graph.getTarget(), dtype, NumElements(extents)), name);
+      NewTensor(graph, dtype, extents, LinearMapping(graph, dtype, NumElements(extents)), name);
   new_state.asView(&operation->outputs.emplace_back());
   bits.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));

@@ -165,6 +165,7 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     for (std::size_t d = 0; d < values.shape.size(); ++d)
       if (IsReduced(mask_, d)) problem.reduced *= values.shape[d];
     const auto& mapping = context.mapping(outputs[0].variable);
+    if (mapping.grid() != nullptr) problem.first_tile = mapping.grid()->first_tile;
     for (const Vertex& vertex : mapping.VerticesOver(outputs[0], context.num_tiles()))
       problem.results = std::max(problem.results, vertex.box.num_elements());
     if (in_place) {
@@ -175,6 +176,7 @@ class ReduceOperation : public CombiningOperation, public Expandable {
     for (const std::int64_t share : kSmallestShares) {
       for (int halvings = 0; context.num_tiles() >> halvings > 0; ++halvings) {
         problem.work = SpreadOverTiles(values.shape, mask_, share, halvings, context.num_tiles());
+        problem.work.first_tile = problem.first_tile;
         ReduceStages stages = ChooseReduceStages(problem, context.target(), context.num_tiles());
         if (best.cycles == 0 || stages.cycles < best.cycles) best = std::move(stages);
       }
@@ -387,7 +389,8 @@ Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint3
   const std::int64_t results = NumElements(shape);
   const poplar::Target& target = graph.getTarget();
   if (results == 0) return {};
-  Grid linear = Grid::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles());
+  Grid linear =
+      Grid::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles(), FirstTile(graph));
   // Values that are spread linearly and adjacent for each result: with as many parts, results are where their
   // values are. Another number of parts would move almost all values.
   if (grid != nullptr && grid->shape == Shape{NumElements(values.shape)} && values.offset == 0 &&

@@ -35,7 +35,8 @@ double StageCycles(const ReduceProblem& problem, const TargetModel& target, Redu
 }
 
 // Returns a grid of partial results that leaves about `groups` for each result and spreads the work.
-Grid SecondStage(const Shape& shape, std::size_t reduced, std::int64_t groups, unsigned num_tiles) {
+Grid SecondStage(const Shape& shape, std::size_t reduced, std::int64_t groups, unsigned num_tiles,
+                 unsigned first_tile) {
   Shape parts(shape.size(), 1);
   std::int64_t left = groups, used = 1;
   for (std::size_t d = 0; d < reduced; ++d) {
@@ -48,7 +49,7 @@ Grid SecondStage(const Shape& shape, std::size_t reduced, std::int64_t groups, u
     parts[d] = std::max<std::int64_t>(1, std::min(shape[d], left));
     left /= parts[d];
   }
-  return Grid::Of(shape, std::move(parts), num_tiles);
+  return Grid::Of(shape, std::move(parts), num_tiles, first_tile);
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel&
   const Shape shape = PartialsPlacement(problem.work, problem.mask).shape;
   const std::uint32_t mask = (1u << reduced) - 1;
   for (std::int64_t groups = 2; groups * 2 <= partials; groups *= 2) {
-    Grid second = SecondStage(shape, reduced, groups, num_tiles);
+    Grid second = SecondStage(shape, reduced, groups, num_tiles, problem.first_tile);
     std::int64_t left = 1;
     for (std::size_t d = 0; d < reduced; ++d) left *= second.parts[d];
     const double staged =

@@ -36,6 +36,7 @@ struct ReduceProblem {
   std::int64_t partial_bytes;    // of one partial result
   std::int64_t results;          // on the fullest tile
   std::int64_t reduced;          // values for each result
+  unsigned first_tile = 0;       // of the results, where stages start that are spread anew
 };
 
 struct ReduceStages {

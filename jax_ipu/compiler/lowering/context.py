@@ -9,7 +9,7 @@ from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
-from jax_ipu.compiler.mapping import Demand, MappingPlan
+from jax_ipu.compiler.mapping import Demand, MappingPlan, stack_of
 from jax_ipu.compiler.passes.arithmetic.joined import Place
 from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.tile_calls import Codelets
@@ -31,6 +31,7 @@ class Context:
     __slots__ = (
         "_constants",
         "_creators",
+        "_first_tile",
         "_joined",
         "_lowerings",
         "_origin",
@@ -106,6 +107,8 @@ class Context:
         # The ops that were lowered: number n of `_ipu.set_origin` stands for the nth of them, counted from 1.
         self.origins: list[Op] = []
         self._origin = 0
+        # Of what the op that is being lowered makes and maps linearly.
+        self._first_tile = 0
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None
         # Each call of a foreign function, as `_ipu.Executable` takes it.
@@ -165,13 +168,16 @@ class Context:
         if literal.splat and literal.data:
             return broadcast(self.scalar_constant(literal.dtype, bytes(literal.data)), literal.shape, ())
         tensor = self.graph.add_constant(literal.dtype, literal.shape, literal.data, "constant")
-        self.graph.map_linearly(tensor)
+        self.graph.map_linearly(tensor, 0 if value is None else self.mapping.first_tiles.get(value, 0))
         return tensor
 
-    def variable(self, dtype: str, shape: Shape, name: str, first_tile: int = 0) -> _ipu.Tensor:
-        """A new variable, mapped linearly from `first_tile` on; tile 0 follows the last tile."""
+    def variable(self, dtype: str, shape: Shape, name: str, first_tile: int | None = None) -> _ipu.Tensor:
+        """A new variable, mapped linearly from `first_tile` on, by default where the results of the op start.
+
+        Tile 0 follows the last tile.
+        """
         tensor = self.graph.add_variable(dtype, shape, name)
-        self.graph.map_linearly(tensor, first_tile)
+        self.graph.map_linearly(tensor, self._first_tile if first_tile is None else first_tile)
         return tensor
 
     def allocate(self, value: Value, name: str) -> _ipu.Tensor:
@@ -227,7 +233,21 @@ class Context:
                 tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
             elif view.name == "reshape":
                 tensor = tensor.reshape(view.operands[0].shape)
+            elif view.name == "slice":
+                tensor = self._stack(tensor, view, name)
+                if tensor is None:
+                    return None
         return None if self.strided_only and not tensor.is_strided else tensor
+
+    def _stack(self, item: _ipu.Tensor, view: Op, name: str) -> _ipu.Tensor | None:
+        """A variable of the shape of which `view` takes an item, each mapped like `item`."""
+        found = stack_of(view)
+        if found is None or not item.is_strided:
+            return None
+        dim, count = found
+        stack = self.graph.stack_like(item, count, name)
+        order = [*range(1, dim + 1), 0, *range(dim + 1, len(item.shape) + 1)]
+        return stack.dim_shuffle(order).reshape(view.operands[0].shape)
 
     def partner(self, op: Op) -> _ipu.Tensor | None:
         """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""
@@ -264,7 +284,8 @@ class Context:
     def lower_op(self, op: Op) -> None:
         """Adds one op to the current sequence."""
         _ipu.check_deadline()
-        outer = self._origin
+        outer, first_tile = self._origin, self._first_tile
+        self._start_at(self.mapping.first_tiles.get(op.results[0], 0) if op.results else 0)
         self.origins.append(op)
         self._origin = len(self.origins)
         _ipu.set_origin(self._origin)
@@ -279,9 +300,15 @@ class Context:
         finally:
             self._origin = outer
             _ipu.set_origin(outer)
+            self._start_at(first_tile)
             self.sequence.set_name_scope("")
         for result, tensor in zip(op.results, results, strict=True):
             self.tensors[result] = tensor
+
+    def _start_at(self, tile: int) -> None:
+        if tile != self._first_tile:
+            self._first_tile = tile
+            self.graph.start_at(tile)
 
     def nested(self, name: str) -> NestedSequence:
         return NestedSequence(self, name)
