@@ -59,7 +59,7 @@ struct TargetModel {
   // Exchange and synchronisation.
   unsigned exchange_bytes_per_cycle;
   unsigned tiles_per_shared_bus;  // neighbours that share one bus if they receive the same data
-  unsigned sync_cycles;           // internal sync of one IPU, once per superstep
+  unsigned sync_cycles;           // internal sync of one IPU, before an exchange
   unsigned global_sync_cycles;    // sync of all IPUs and the host
 
   // Links, in bytes per second.

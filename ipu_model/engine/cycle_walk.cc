@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/cycle_stamp.h"
 #include "engine/compiled_program.h"
 #include "engine/exchange.h"
 #include "engine/io_tiles.h"
@@ -40,10 +39,12 @@ class CycleWalk {
   }
 
  private:
+  // Tiles synchronise before they exchange. Without an exchange each goes on by itself: two cycle counts in a
+  // row are target_.cycle_stamp_cycles apart, which is less than a sync.
   Cycles CyclesOf(const SuperstepUse& step) const {
-    return {step.compute_cycles, step.exchange_cycles,
-            step.link_syncs > 0 ? std::uint64_t{step.link_syncs} * target_.global_sync_cycles
-                                : target_.sync_cycles};
+    std::uint64_t sync = step.exchange_cycles > 0 ? target_.sync_cycles : 0;
+    if (step.link_syncs > 0) sync = std::uint64_t{step.link_syncs} * target_.global_sync_cycles;
+    return {step.compute_cycles, step.exchange_cycles, sync};
   }
 
   // A predicate is broadcast to all tiles as one word, followed by a sync.
@@ -181,11 +182,8 @@ class CycleWalk {
     Cycles cycles;
     std::uint64_t bytes = 0;
     const std::size_t steps = use != nullptr ? use->steps.size() : 0;
-    // What was measured between two cycle counts in a row is all that one takes.
-    const bool is_stamp = dynamic_cast<const CycleStamp*>(&operation) != nullptr;
     for (std::size_t s = 0; s < steps; ++s) {
-      Cycles of_step = CyclesOf(use->steps[s]);
-      if (is_stamp) of_step.sync = 0;
+      const Cycles of_step = CyclesOf(use->steps[s]);
       cycles += of_step;
       bytes += use->steps[s].exchange_bytes;
       row.link_bytes += use->steps[s].link_bytes * executions;

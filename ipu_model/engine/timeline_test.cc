@@ -1,5 +1,5 @@
 // Tests that the steps of a run are in program order, and that their cycles are those of the run. An Add of
-// one element costs 11 cycles and one sync, a decision one cycle of exchange and one sync.
+// one element costs 11 cycles, a decision one cycle of exchange and one sync.
 #include "ipu_model/Timeline.hpp"
 
 #include <cstdint>
@@ -93,7 +93,7 @@ TEST(OperationsAndTransfersInProgramOrder) {
   CHECK_EQ(shown.steps, "<oo");
   CHECK_EQ(shown.cycles.total(), shown.counted);
   CHECK_EQ(shown.cycles.compute, 22u);
-  CHECK_EQ(shown.cycles.sync, 2 * FindTargetModel("ipu2").sync_cycles);
+  CHECK_EQ(shown.cycles.sync, 0u);
   CHECK_EQ(shown.bytes_in, 4u);
   CHECK_EQ(shown.host_cycles, b.program->report.host_link_cycles);
   const auto timeline = MakeTimeline(poplar::Executable(b.program));
@@ -170,12 +170,12 @@ TEST(LoopsOfBranchesThatDoNotCount) {
   Builder b(2);
   const View p = b.Split("p", 1, 1), n = b.Split("n", 1, 1), x = b.Split("x", 1, 1);
   std::vector<Node> adds;
-  for (int i = 0; i < 9; ++i) adds.push_back(Builder::Do(toy::Add({x}, x)));
+  for (int i = 0; i < 29; ++i) adds.push_back(Builder::Do(toy::Add({x}, x)));
   b.Main({b.Transfer("p", p, true), b.Transfer("n", n, true),
           Builder::Node(ProgramKind::kIf,
                         {Countdown(b, n, {}), Builder::Node(ProgramKind::kSequence, std::move(adds))}, {p})});
   const Shown shown = RunOf(b, {1, 20});  // the loop runs, the other branch is more expensive with one trip
-  CHECK_EQ(shown.steps, "<<?ooooooooo*");
+  CHECK_EQ(shown.steps, "<<?" + std::string(29, 'o') + "*");
   CHECK_EQ(shown.cycles.total(), shown.counted);
 }
 

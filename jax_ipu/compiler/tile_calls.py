@@ -36,10 +36,14 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class OnTiles:
-    """Part [i] of the result is on tiles[i]. A gather takes part indices[i] of its operand."""
+    """Part [i] of the result is on tiles[i]. A gather takes part indices[i] of its operand.
+
+    `sync`: all tiles meet before a cycle count.
+    """
 
     tiles: tuple[int, ...]
     indices: tuple[int, ...] = ()
+    sync: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ def read(target: str, configuration: Any, operands: int, results: int) -> TileCa
         data = json.loads(str(configuration))
         if target != "ipu_tile_map":
             indices = data.get("indices", ())
-            call: TileCall = OnTiles(tuple(map(_index, data["tiles"])), tuple(map(_index, indices)))
+            tiles = tuple(map(_index, data["tiles"]))
+            call: TileCall = OnTiles(tiles, tuple(map(_index, indices)), bool(data.get("sync", False)))
         else:
             call = _vertex_call(data, operands, results)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -93,9 +93,9 @@ def vertices(
     )
 
 
-def cycles(arrays: Sequence[Any], tiles: tuple[int, ...]) -> Any:
-    """The cycles since the program began, uint32 (tiles, 2), once the arrays are ready."""
-    return _primitives().cycles.bind(*arrays, tiles=tiles)
+def cycles(arrays: Sequence[Any], tiles: tuple[int, ...], sync: bool) -> Any:
+    """The cycles since the program began, uint32 (tiles, 2), once the arrays are ready; `sync`: on all tiles."""
+    return _primitives().cycles.bind(*arrays, tiles=tiles, sync=sync)
 
 
 def barrier(arrays: Sequence[Any]) -> list[Any]:
@@ -200,7 +200,7 @@ class _Primitives:
             "tile_gather", _gather_type, _gather_reference, "ipu_tile_gather", _gather_configuration
         )
         self.cycles = _primitive(
-            "ipu_cycle_count", _cycles_type, _cycles_reference, "ipu_cycle_count", _put_configuration, effect=True
+            "ipu_cycle_count", _cycles_type, _cycles_reference, "ipu_cycle_count", _cycles_configuration, effect=True
         )
         self.map = _primitive("tile_map", _map_types, _map_reference, "ipu_tile_map", None)
         self._derive()
@@ -309,17 +309,21 @@ def _gather_transpose(cotangent: Any, array: Any, *, indices: tuple[int, ...], t
     return [zeros.at[np.array(indices, np.int32)].add(cotangent)]
 
 
-def _cycles_type(*arrays: Any, tiles: tuple[int, ...]) -> Any:
+def _cycles_type(*arrays: Any, tiles: tuple[int, ...], sync: bool) -> Any:
     return ShapedArray((len(tiles), 2), np.dtype(np.uint32))
 
 
-def _cycles_reference(*arrays: Any, tiles: tuple[int, ...]) -> Any:
+def _cycles_reference(*arrays: Any, tiles: tuple[int, ...], sync: bool) -> Any:
     return jnp.zeros((len(tiles), 2), np.uint32)
 
 
-def _cycles_jvp(primals: Any, tangents: Any, *, tiles: tuple[int, ...]) -> Any:
+def _cycles_configuration(tiles: tuple[int, ...], sync: bool) -> dict[str, Any]:
+    return {"tiles": tiles, "sync": sync}
+
+
+def _cycles_jvp(primals: Any, tangents: Any, *, tiles: tuple[int, ...], sync: bool) -> Any:
     ad: Any = _ad()
-    count = _primitives().cycles.bind(*primals, tiles=tiles)
+    count = _primitives().cycles.bind(*primals, tiles=tiles, sync=sync)
     return count, ad.p2tz(count)
 
 

@@ -14,13 +14,13 @@ def ipu_cycle_count(*args: TileShardedArray, sync: bool = False) -> tuple[TileSh
     """The arguments, and the cycle count of the tiles of the first one when all arguments are ready.
 
     What reads one of the returned arrays runs after the count. The count is uint32 (tiles, 2): the low and the high
-    word of the cycles since the program began, as the IPU model counts them: compute, exchange and syncs of each
-    superstep, with the trips that loops have made. The difference of two counts of one jitted function is what the
+    word of the cycles since the program began, as the IPU model counts them: compute, exchange and syncs of the
+    supersteps, with the trips that loops have made. The difference of two counts of one jitted function is what the
     program between them takes, and `ipu_cycle_count_overhead`. Zero on other platforms.
 
     Args:
         *args: arrays on tiles.
-        sync: whether all tiles meet before the count. On the model they do after every superstep.
+        sync: whether all tiles meet before the count, which takes a sync.
 
     Raises:
         TypeError: an argument is not on tiles, or there is none.
@@ -42,7 +42,7 @@ def ipu_cycle_count(*args: TileShardedArray, sync: bool = False) -> tuple[TileSh
     check_arrays("ipu_cycle_count", args)
     tiles = args[0].tiles
     ready = primitives.barrier([a.array for a in args])
-    count = primitives.cycles(ready, tiles)
+    count = primitives.cycles(ready, tiles, bool(sync))
     *arrays, count = primitives.barrier([*ready, count])
     results = (TileShardedArray(array, a.tiles) for array, a in zip(arrays, args, strict=True))
     return (*results, TileShardedArray(count, tiles))

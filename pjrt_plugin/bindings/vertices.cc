@@ -94,10 +94,11 @@ void BindVertices(nb::module_& module) {
   module.def("is_on_tiles", &IsOnTiles, nb::arg("graph"), nb::arg("tensor"), nb::arg("tiles"));
   module.def(
       "cycle_stamp",
-      [](Graph& graph, const Tensor& out, Sequence& sequence, const std::string& name) {
+      [](Graph& graph, const Tensor& out, Sequence& sequence, const std::string& name, bool sync) {
+        if (sync) sequence.add(poplar::program::Sync(poplar::SyncType::INTERNAL, name));
         hlo::cycleStamp(graph, out, sequence, name);
       },
-      nb::arg("graph"), nb::arg("out"), nb::arg("seq"), nb::arg("name"));
+      nb::arg("graph"), nb::arg("out"), nb::arg("seq"), nb::arg("name"), nb::arg("sync"));
 }
 
 }  // namespace jax_ipu::bindings

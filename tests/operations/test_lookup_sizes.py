@@ -9,6 +9,7 @@ import pytest
 
 from jax_ipu import _ipu, estimate
 from support.modes import array, check, each_mode
+from support.supersteps import supersteps
 
 # From where on the cost of a row is not that of the supersteps.
 COUNTS = (3_000, 10_000, 30_000, 100_000, 200_000, 300_000, 1_000_000, 3_000_000)
@@ -93,13 +94,8 @@ def test_values_of_lookups_in_rounds(mode, rows, dtype, index):
     def lookups(x, i):
         return x.at[i].get(mode="clip"), x.at[i].get(mode="fill", fill_value=3)
 
-    cost = estimate(
-        lookup,
-        jax.ShapeDtypeStruct(table.shape, table.dtype),
-        jax.ShapeDtypeStruct(indices.shape, index),
-        target="ipu2:16",
-    )
-    assert cost.sync_cycles > 8 * SYNC  # trips of a loop
+    shapes = jax.ShapeDtypeStruct(table.shape, table.dtype), jax.ShapeDtypeStruct(indices.shape, index)
+    assert supersteps(lookup, *shapes, target="ipu2:16") > 8  # trips of a loop
     check(lookups, table, indices, mode=mode)
 
 
@@ -108,7 +104,7 @@ def test_values_of_lookups_in_rounds(mode, rows, dtype, index):
 def test_values_of_lookups_in_steps(mode, count):
     # A tile can copy less than half of the table, so there are partial results.
     shapes = jax.ShapeDtypeStruct((40_000, 2), np.float32), jax.ShapeDtypeStruct((count,), np.int32)
-    assert estimate(lookup, *shapes, target="ipu2:8").sync_cycles > 2 * SYNC
+    assert supersteps(lookup, *shapes, target="ipu2:8") > 2
     indices = np.random.default_rng(count).integers(-40_000, 40_000, count).astype(np.int32)
     check(lookup, array(40_000, 2), indices, mode=mode)
 
@@ -209,7 +205,7 @@ def test_values_of_scatters_in_rounds(mode, columns, dtype):
         return x.at[i].add(u), x.at[i].max(4 * u)
 
     shapes = (jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (table, indices, updates))
-    assert estimate(add, *shapes, target="ipu2:64").sync_cycles > 100 * SYNC  # trips of a loop
+    assert supersteps(add, *shapes, target="ipu2:64") > 100  # trips of a loop
     check(combine, table, indices, updates, mode=mode)
 
 
@@ -221,10 +217,8 @@ def test_values_of_scatters_in_steps(mode):
     indices = random.integers(-60, 60, count).astype(np.int32)
     updates = random.integers(-4, 5, (count, 4)).astype(np.float32)
     shapes = jax.ShapeDtypeStruct((rows, 4), np.float32), jax.ShapeDtypeStruct(indices.shape, indices.dtype)
-    cost = estimate(
-        lambda x, i, u: x.at[i].add(u), *shapes, jax.ShapeDtypeStruct(updates.shape, updates.dtype), target="ipu2:8"
-    )
-    assert cost.sync_cycles > 2 * SYNC  # more than one block of updates, and the total
+    shapes = *shapes, jax.ShapeDtypeStruct(updates.shape, updates.dtype)
+    assert supersteps(add, *shapes, target="ipu2:8") > 2  # more than one block of updates, and the total
     check(lambda x, i, u: x.at[i].add(u), array(rows, 4).round(), indices, updates, mode=mode)
 
 

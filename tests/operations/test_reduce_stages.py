@@ -8,9 +8,9 @@ from jax import lax
 
 import jax_ipu.debug
 from support.modes import check, each_mode
+from support.supersteps import supersteps
 
 LONG = np.random.default_rng(0).standard_normal(94208, np.float32)
-SYNC = 126  # cycles of one superstep's sync
 
 
 def largest_by_size(values, indices):
@@ -40,19 +40,13 @@ def test_values(name, mode):
     check(FUNCTIONS[name], LONG, mode=mode)
 
 
-def supersteps(function, *shapes):
-    """Returns the number of supersteps of the one reduction of the function."""
-    operations = jax_ipu.debug.profile(function, *(jax.ShapeDtypeStruct(s, np.float32) for s in shapes))
-    (reduction,) = [o for o in operations if o.operation == "reduce"]
-    return reduction.sync_cycles // SYNC
-
-
-def test_supersteps_follow_the_number_of_values():
-    assert supersteps(lambda x: x.sum(), (64,)) == 1
-    assert supersteps(lambda x: x.sum(), (1024,)) == 2
-    assert supersteps(lambda x: x.sum(), (1472 * 64,)) == 3
-    # A result's values are all on its tile.
-    assert supersteps(lambda x: x.sum(1), (1472 * 8, 16)) == 1
+@pytest.mark.parametrize(
+    ("axis", "shape", "expected"),
+    # A result's values are all on its tile in the last case.
+    [(None, (64,), 1), (None, (1024,), 2), (None, (1472 * 64,), 3), (1, (1472 * 8, 16), 1)],
+)
+def test_supersteps_follow_the_number_of_values(axis, shape, expected):
+    assert supersteps(lambda x: x.sum(axis), jax.ShapeDtypeStruct(shape, np.float32), kind="reduce") == expected
 
 
 @pytest.mark.parametrize("shape", [(300, 3000, 16), (901, 1009, 8), (7, 40_001, 24)])

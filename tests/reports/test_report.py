@@ -24,6 +24,7 @@ from jax_ipu.reports.data import floor_plan
 from jax_ipu.reports.insights import insights, what_helps
 from support import report_programs
 from support.report_programs import LARGE, NOT_PLANNED, PROGRAMS, TARGET, TILES, shape
+from support.supersteps import expanded
 
 DOCS = Path(__file__).parents[2] / "docs"
 MANUAL, FORMAT = DOCS / "report.md", (DOCS / "report_format.md").read_text()
@@ -34,12 +35,6 @@ def made(request):
     fun, args, donated = PROGRAMS[request.param]
     given = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
     return request.param, given, jax_ipu.estimate(fun, *args, target=TARGET, donate_argnums=donated)
-
-
-def expanded(array):
-    if isinstance(array, list):
-        return np.array(array)
-    return np.repeat(np.array(array["rle"][::2]), array["rle"][1::2])
 
 
 def matrix(table):

@@ -121,7 +121,7 @@ class AssumeEqualAcrossReplicas : public Program {
 };
 
 // Synchronises all tiles of each IPU (INTERNAL), or those of all IPUs (EXTERNAL, GLOBAL). In the model it
-// costs cycles only: every superstep is synchronised anyway.
+// costs cycles only.
 class Sync : public Program {
  public:
   explicit Sync(SyncType type, const DebugContext& debugContext = {});

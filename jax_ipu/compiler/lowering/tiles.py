@@ -131,7 +131,7 @@ def lower_cycle_count(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     _check_tiles(context, op, call.tiles)
     name = context.name(op)
     result = _variable(context, "u32", op.result.shape, call.tiles, name)
-    _ipu.cycle_stamp(context.graph, result, context.sequence, name)
+    _ipu.cycle_stamp(context.graph, result, context.sequence, name, call.sync)
     return [result]
 
 
