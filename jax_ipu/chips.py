@@ -1,4 +1,4 @@
-"""The chips that the IPU model knows. Their table is in ipu_model/core/target_model.cc, and nowhere else."""
+"""The chips that the IPU model knows. Their table is in ipu_model/core/target/target_model.cc, and nowhere else."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Blocks.hpp"
 #include "ipu_model/FirstTile.hpp"

@@ -1,5 +1,5 @@
 // Scatters in rounds: kernel and expansion have the same vertices and values.
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "hlo/Index.hpp"
 #include "testing/codelet_cache.h"
 #include "testing/expansion_check.h"

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "check.h"
-#include "core/execute.h"
-#include "engine/compiled_program.h"
-#include "engine/expander.h"
-#include "engine/plan_context.h"
+#include "core/program/execute.h"
+#include "engine/program/compiled_program.h"
+#include "engine/program/plan_context.h"
+#include "engine/tile/expander.h"
 #include "hlo/Library.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "check.h"
-#include "core/mapping.h"
+#include "core/mapping/mapping.h"
 
 using namespace ipu_model;
 

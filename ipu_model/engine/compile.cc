@@ -5,15 +5,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/execute.h"
-#include "core/graph_impl.h"
-#include "engine/checks.h"
-#include "engine/compiled_program.h"
-#include "engine/device_report.h"
-#include "engine/empty_programs.h"
+#include "core/graph/graph_impl.h"
+#include "core/program/execute.h"
 #include "engine/engine_options.h"
-#include "engine/profile_file.h"
-#include "engine/serialised_program.h"
+#include "engine/program/checks.h"
+#include "engine/program/compiled_program.h"
+#include "engine/program/empty_programs.h"
+#include "engine/report/device_report.h"
+#include "engine/report/profile_file.h"
+#include "engine/stored/serialised_program.h"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"

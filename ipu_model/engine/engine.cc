@@ -6,7 +6,7 @@
 #include <fstream>
 #include <utility>
 
-#include "core/graph_impl.h"
+#include "core/graph/graph_impl.h"
 #include "engine/engine_state.h"
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Log.hpp"

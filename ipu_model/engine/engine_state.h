@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/compiled_program.h"
 #include "engine/engine_options.h"
-#include "engine/fast_engine.h"
-#include "engine/profile_file.h"
-#include "engine/stream_port.h"
-#include "engine/tile_engine.h"
+#include "engine/fast/fast_engine.h"
+#include "engine/program/compiled_program.h"
+#include "engine/report/profile_file.h"
+#include "engine/run/stream_port.h"
+#include "engine/tile/tile_engine.h"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/OptionFlags.hpp"

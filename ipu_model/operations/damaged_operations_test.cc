@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "check.h"
-#include "core/execute.h"
-#include "core/serialise.h"
-#include "engine/fast_engine.h"
-#include "engine/serialised_program.h"
-#include "engine/tile_engine.h"
+#include "core/operation/serialise.h"
+#include "core/program/execute.h"
+#include "engine/fast/fast_engine.h"
+#include "engine/stored/serialised_program.h"
+#include "engine/tile/tile_engine.h"
 #include "hlo/Collectives.hpp"
 #include "hlo/Convolution.hpp"
 #include "hlo/CycleStamp.hpp"

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/serialise.h"
-#include "core/strides.h"
+#include "core/mapping/strides.h"
+#include "core/operation/serialise.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {

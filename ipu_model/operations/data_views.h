@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/graph_impl.h"
-#include "core/operation.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operation.h"
 #include "kernels/index/indexed_window.h"
 #include "poplar/Graph.hpp"
 

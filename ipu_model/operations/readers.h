@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/operation.h"
+#include "core/operation/operation.h"
 
 namespace ipu_model {
 

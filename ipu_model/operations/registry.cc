@@ -2,9 +2,9 @@
 #include <map>
 #include <string>
 
-#include "core/copy.h"
-#include "core/cycle_stamp.h"
-#include "core/execute.h"
+#include "core/program/copy.h"
+#include "core/program/cycle_stamp.h"
+#include "core/program/execute.h"
 #include "operations/collectives/replica_collective.h"
 #include "operations/readers.h"
 

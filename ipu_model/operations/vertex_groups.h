@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/operation.h"
+#include "core/operation/operation.h"
 
 namespace ipu_model {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "check.h"
-#include "core/graph_impl.h"
-#include "engine/compiled_program.h"
+#include "core/graph/graph_impl.h"
+#include "engine/program/compiled_program.h"
 #include "poplar/Graph.hpp"
 
 namespace ipu_model::toy {

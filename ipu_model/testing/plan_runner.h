@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "check.h"
-#include "core/graph_impl.h"
-#include "core/program_node.h"
-#include "core/target_model.h"
+#include "core/graph/graph_impl.h"
+#include "core/program/program_node.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/host/dense_tensor.h"
 #include "poplar/Graph.hpp"

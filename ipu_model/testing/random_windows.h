@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "core/box.h"
-#include "core/graph_impl.h"
+#include "core/graph/graph_impl.h"
+#include "core/mapping/box.h"
 #include "kernels/index/indexed_window.h"
 #include "poplar/Graph.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

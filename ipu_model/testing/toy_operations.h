@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/serialise.h"
-#include "core/strides.h"
-#include "engine/compiled_program.h"
+#include "core/mapping/strides.h"
+#include "core/operation/serialise.h"
+#include "engine/program/compiled_program.h"
 
 namespace ipu_model::toy {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

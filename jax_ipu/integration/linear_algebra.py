@@ -13,7 +13,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from jax_ipu.integration import late_imports, native, sparse_solve, symbolic_sizes
+from jax_ipu.integration import late_imports, sparse_solve, symbolic_sizes
+from jax_ipu.integration.decompositions import native
 
 PLATFORM = "ipu"
 
@@ -61,9 +62,9 @@ def _loaded(module: str, function: str, *, batched: bool = False) -> Callable[..
     """
 
     def rule(*args: Any, **params: Any) -> Any:
-        from jax_ipu.integration.householder import over_batches
+        from jax_ipu.integration.decompositions.householder import over_batches
 
-        found = getattr(importlib.import_module(f"jax_ipu.integration.{module}"), function)
+        found = getattr(importlib.import_module(f"jax_ipu.integration.decompositions.{module}"), function)
         return (over_batches(found) if batched else found)(*args, **params)
 
     return rule
@@ -156,7 +157,7 @@ def _with_usual_promotion(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pivoted(a: Any, pivots: Any, *, use_magma: bool | None) -> Any:
-    from jax_ipu.integration.householder import geqp3, over_batches
+    from jax_ipu.integration.decompositions.householder import geqp3, over_batches
 
     del use_magma  # selects a GPU library
     return over_batches(geqp3)(a, pivots)

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/compiled_program.h"
+#include "engine/program/compiled_program.h"
 #include "ipu_model/Stored.hpp"
 #include "runtime/device/run_once.h"
 #include "runtime/executable/executable.h"

@@ -7,11 +7,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "pjrt/client.h"
-#include "pjrt/entry.h"
-#include "pjrt/executable_description.h"
-#include "pjrt/serialized_bytes.h"
-#include "pjrt/topology.h"
+#include "pjrt/abi/entry.h"
+#include "pjrt/abi/serialized_bytes.h"
+#include "pjrt/client/client.h"
+#include "pjrt/client/topology.h"
+#include "pjrt/executables/executable_description.h"
 #include "runtime/executable/executable_versions.h"
 
 // The version is the target that a program is compiled for, "<version>:<tiles>": any package version runs it,

@@ -2,7 +2,7 @@
 #ifndef JAX_IPU_PJRT_ABI_VERSION_H_
 #define JAX_IPU_PJRT_ABI_VERSION_H_
 
-#include "pjrt/c_api_extensions.h"
+#include "pjrt/abi/c_api_extensions.h"
 
 namespace jax_ipu::pjrt {
 

@@ -5,19 +5,19 @@
 #include <string>
 #include <utility>
 
-#include "pjrt/buffer.h"
-#include "pjrt/c_api.h"
-#include "pjrt/client.h"
-#include "pjrt/device.h"
-#include "pjrt/error.h"
-#include "pjrt/event.h"
-#include "pjrt/executable_description.h"
+#include "pjrt/abi/c_api.h"
+#include "pjrt/abi/error.h"
+#include "pjrt/abi/event.h"
+#include "pjrt/buffers/buffer.h"
+#include "pjrt/buffers/transfer_manager.h"
+#include "pjrt/client/client.h"
+#include "pjrt/client/device.h"
+#include "pjrt/client/memory.h"
+#include "pjrt/client/topology.h"
+#include "pjrt/executables/executable_description.h"
+#include "pjrt/executables/loaded_executable.h"
 #include "pjrt/extensions.h"
-#include "pjrt/loaded_executable.h"
-#include "pjrt/memory.h"
 #include "pjrt/plugin.h"
-#include "pjrt/topology.h"
-#include "pjrt/transfer_manager.h"
 #include "runtime/process/processor.h"
 
 namespace jax_ipu::pjrt {

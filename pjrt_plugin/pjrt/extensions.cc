@@ -2,13 +2,13 @@
 
 #include <memory>
 
+#include "pjrt/abi/entry.h"
+#include "pjrt/abi/serialized_bytes.h"
+#include "pjrt/abi/tensor_lists.h"
 #include "pjrt/abi_version.h"
-#include "pjrt/buffer.h"
-#include "pjrt/entry.h"
-#include "pjrt/executable_description.h"
+#include "pjrt/buffers/buffer.h"
+#include "pjrt/executables/executable_description.h"
 #include "pjrt/profiler.h"
-#include "pjrt/serialized_bytes.h"
-#include "pjrt/tensor_lists.h"
 
 namespace jax_ipu::pjrt {
 

@@ -4,7 +4,7 @@
 #ifndef JAX_IPU_PJRT_EXTENSIONS_H_
 #define JAX_IPU_PJRT_EXTENSIONS_H_
 
-#include "pjrt/c_api_extensions.h"
+#include "pjrt/abi/c_api_extensions.h"
 
 namespace jax_ipu::pjrt {
 

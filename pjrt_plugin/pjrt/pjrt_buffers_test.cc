@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "check.h"
-#include "pjrt/c_api.h"
+#include "pjrt/abi/c_api.h"
 #include "testing/pjrt_client.h"
 
 namespace jax_ipu {

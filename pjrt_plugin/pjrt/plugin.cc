@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "pjrt/entry.h"
-#include "pjrt/named_values.h"
-#include "pjrt/version.h"
+#include "pjrt/abi/entry.h"
+#include "pjrt/abi/named_values.h"
+#include "pjrt/abi/version.h"
 
 // The caller's context of a launch; IPU programs do not use it.
 struct PJRT_ExecuteContext {};

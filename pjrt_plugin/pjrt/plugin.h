@@ -2,7 +2,7 @@
 #ifndef JAX_IPU_PJRT_PLUGIN_H_
 #define JAX_IPU_PJRT_PLUGIN_H_
 
-#include "pjrt/c_api.h"
+#include "pjrt/abi/c_api.h"
 
 namespace jax_ipu::pjrt {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "pjrt/entry.h"
-#include "pjrt/proto_message.h"
+#include "pjrt/abi/entry.h"
+#include "pjrt/abi/proto_message.h"
 #include "profiling/trace_planes.h"
 #include "profiling/xspace.h"
 #include "runtime/process/registry.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check.h"
-#include "pjrt/c_api.h"
+#include "pjrt/abi/c_api.h"
 #include "runtime/process/registry.h"
 #include "testing/fake_program.h"
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pjrt/c_api.h"
+#include "pjrt/abi/c_api.h"
 
 enum { kParameters = 4, kArguments = 6, kResults = 5, kSteps = 100 };
 enum { kBatch = 128, kPixels = 784, kHidden = 256, kClasses = 10 };

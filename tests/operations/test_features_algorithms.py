@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax_ipu.integration import hermitian, singular_values, spectral
+from jax_ipu.integration.decompositions import hermitian, singular_values, spectral
 from support.matrices import matrix
 from support.modes import each_mode, run_ipu
 

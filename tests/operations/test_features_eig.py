@@ -10,7 +10,7 @@ from jax import lax
 from scipy.optimize import linear_sum_assignment
 
 from jax_ipu import estimate
-from jax_ipu.integration import native, qr_algorithm
+from jax_ipu.integration.decompositions import native, qr_algorithm
 from support.modes import each_mode, run_ipu
 
 DTYPES = ("float32", "complex64", "float64", "complex128")

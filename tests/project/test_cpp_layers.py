@@ -1,5 +1,6 @@
 """The layers of the C++ tree: what each folder may include, and that nothing includes in a circle."""
 
+import collections
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = "ipu_model/include"
 
 # Each folder and what it may include besides itself, in the order in which the code is built up. ipu_model's operations
-# and engine do not know each other: core/operation.h joins them.
+# and engine do not know each other: core/operation/operation.h joins them.
 LAYERS = {
     PUBLIC: (),
     "ipu_model/kernels": (PUBLIC,),
@@ -128,6 +129,13 @@ def test_no_circle_of_folders(layer):
     if layer == "ipu_model/core":  # log and deadline, which everything may use
         graph.pop(Path(layer))
     assert circle(graph) == []
+
+
+def test_a_folder_is_a_family():
+    """A folder with more files than these has more than one. The names in poplar/ are those of the SDK."""
+    counts = collections.Counter(path.parent for path in sources(".h", ".hpp", ".cc"))
+    del counts[Path(PUBLIC, "poplar")]
+    assert {folder: count for folder, count in counts.items() if count > 40} == {}
 
 
 def test_every_family_is_found_by_its_name():

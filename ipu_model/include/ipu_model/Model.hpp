@@ -33,7 +33,7 @@ class Engine;
 
 namespace ipu_model {
 
-struct CompiledProgram;  // engine/compiled_program.h
+struct CompiledProgram;  // engine/program/compiled_program.h
 
 // ---- Types.
 // Poplar's equivalent: none; it has fewer types than ipu_model/Types.hpp.
@@ -193,8 +193,8 @@ std::uint64_t LastRunCycles(const poplar::Engine& engine);
 std::uint64_t LinkCopyCycles(const poplar::Target& target, unsigned from, unsigned to, unsigned ring,
                              std::uint64_t bytes);
 
-// Fixed cycles of one local copy on a tile. Poplar's equivalent: none; see core/target_model.cc for the
-// source.
+// Fixed cycles of one local copy on a tile. Poplar's equivalent: none; see core/target/target_model.cc for
+// the source.
 unsigned LocalCopyCallCycles(const poplar::Target& target);
 
 // Bytes at the start of each tile's memory that instructions can be in. Poplar's equivalent: none.
@@ -204,7 +204,8 @@ std::uint32_t CodeBytesPerTile(const poplar::Target& target);
 // together. Poplar's equivalent: none; the execution profile shows them as StreamCopy.
 std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfers, std::uint64_t bytes);
 
-// ---- What data sheets say of a chip. Poplar's equivalent: none; see core/target_model.cc for the sources.
+// ---- What data sheets say of a chip. Poplar's equivalent: none; see core/target/target_model.cc for the
+// sources.
 
 // Floating-point operations per second of the matrix units of all tiles, for half operands: the most that the
 // chip can do with them.
@@ -439,7 +440,7 @@ class TilePlanCache {
   // number. An exception that it throws ends the compilation.
   std::function<void(std::size_t done, std::size_t total)> poll;
 
-  struct Plans;  // engine/operation_plans.h
+  struct Plans;  // engine/cost/operation_plans.h
   Plans& plans() { return *plans_; }
 
  private:

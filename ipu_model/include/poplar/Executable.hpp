@@ -10,7 +10,7 @@
 #include "poplar/OptionFlags.hpp"
 
 namespace ipu_model {
-struct CompiledProgram;  // engine/compiled_program.h
+struct CompiledProgram;  // engine/program/compiled_program.h
 }  // namespace ipu_model
 
 namespace poplar {

@@ -38,7 +38,7 @@
 #include "poplar/replication_factor.hpp"
 
 namespace ipu_model {
-class GraphImpl;  // core/graph_impl.h
+class GraphImpl;  // core/graph/graph_impl.h
 }
 
 namespace poplar {

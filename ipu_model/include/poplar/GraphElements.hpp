@@ -14,7 +14,7 @@
 #include "poplar/Tensor.hpp"
 
 namespace ipu_model {
-struct ComputeSetData;  // core/compute_set.h
+struct ComputeSetData;  // core/graph/compute_set.h
 
 // A number of any type in a graph, before the type of the field or constant that it is for is known.
 struct Number {

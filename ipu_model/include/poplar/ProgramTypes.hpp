@@ -21,7 +21,7 @@
 #include "poplar/Tensor.hpp"
 
 namespace ipu_model {
-struct ProgramNode;  // core/program_node.h
+struct ProgramNode;  // core/program/program_node.h
 }
 
 namespace poplar {

@@ -17,7 +17,7 @@
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
-struct TargetModel;  // core/target_model.h
+struct TargetModel;  // core/target/target_model.h
 }
 namespace poplar {
 class Target;

@@ -22,9 +22,9 @@
 #include "poplar/VariableRef.hpp"
 
 namespace ipu_model {
-struct View;    // core/box.h
-class Blocks;   // core/blocks.h
-struct Tiling;  // core/tiling.h
+struct View;    // core/mapping/box.h
+class Blocks;   // core/mapping/blocks.h
+struct Tiling;  // core/mapping/tiling.h
 }  // namespace ipu_model
 
 namespace poplar {
@@ -119,7 +119,8 @@ class Tensor {
   // True, and *view filled with strides over shape(), when the tensor is one strided view.
   bool asView(ipu_model::View* view) const;
   // The tensor's elements in row-major order over space(), an index space that has as many elements as
-  // shape(). It refines the shape (core/tiling.h), or the shape before a reshape that would need more blocks.
+  // shape(). It refines the shape (core/mapping/tiling.h), or the shape before a reshape that would need more
+  // blocks.
   const std::vector<std::int64_t>& space() const;
   const ipu_model::Blocks& blocks() const;
   const ipu_model::Tiling& tiling() const;

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace ipu_model {
-struct ProfileFile;  // engine/profile_file.h
+struct ProfileFile;  // engine/report/profile_file.h
 }
 
 namespace pva {

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
-#include "kernels/elementwise/rare_calls.h"
-#include "kernels/elementwise/register_file.h"
-#include "kernels/elementwise/vector_code.h"
+#include "kernels/elementwise/vector_code/rare_calls.h"
+#include "kernels/elementwise/vector_code/register_file.h"
+#include "kernels/elementwise/vector_code/vector_code.h"
 #include "kernels/host/half_rounding.h"
 #include "kernels/host/host_limits.h"
 

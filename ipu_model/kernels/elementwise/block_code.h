@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/elementwise/elementwise_arrangement.h"
-#include "kernels/elementwise/micro_program.h"
+#include "kernels/elementwise/program/micro_program.h"
 #include "kernels/host/machine_code.h"
 
 namespace ipu_model {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "kernels/elementwise/vector_code.h"
-#include "kernels/elementwise/vex_ops.h"
+#include "kernels/elementwise/vector_code/vector_code.h"
+#include "kernels/elementwise/vector_code/vex_ops.h"
 
 namespace ipu_model {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/elementwise/rare_calls.h"
-#include "kernels/elementwise/register_file.h"
+#include "kernels/elementwise/vector_code/rare_calls.h"
+#include "kernels/elementwise/vector_code/register_file.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/machine_code.h"
 

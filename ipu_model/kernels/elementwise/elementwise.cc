@@ -10,7 +10,7 @@
 #include "kernels/elementwise/block_code.h"
 #include "kernels/elementwise/block_order.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
-#include "kernels/elementwise/micro_program.h"
+#include "kernels/elementwise/program/micro_program.h"
 
 namespace ipu_model {
 namespace {

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/elementwise/micro_loop.h"
+#include "kernels/elementwise/program/micro_loop.h"
 #include "kernels/vector/convert.h"
 #include "kernels/vector/register_types_isa.h"
 

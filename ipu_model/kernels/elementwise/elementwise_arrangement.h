@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/elementwise/block_order.h"
-#include "kernels/elementwise/micro_program.h"
+#include "kernels/elementwise/program/micro_program.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 

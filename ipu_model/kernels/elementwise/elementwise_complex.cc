@@ -5,7 +5,7 @@
 #include <complex>
 #include <limits>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/vector/convert.h"
 
 namespace ipu_model {

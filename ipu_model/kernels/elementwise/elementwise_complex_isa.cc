@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/vector/rounded_product.h"
 #include "kernels/vector/shuffle.h"
 #include "kernels/vector/vector_types.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/elementwise/micro_loop.h"
+#include "kernels/elementwise/program/micro_loop.h"
 #include "kernels/vector/convert.h"
 #include "kernels/vector/register_types_isa.h"
 

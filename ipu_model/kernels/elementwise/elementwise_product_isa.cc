@@ -1,6 +1,6 @@
 // f64 sums with a product that is rounded first. The vectors are explicit, because the compiler would
 // contract the products of loops that it vectorises itself.
-#include "kernels/elementwise/micro_loop.h"
+#include "kernels/elementwise/program/micro_loop.h"
 #include "kernels/vector/rounded_product.h"
 #include "kernels/vector/vector_types.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/host/isa.h"
 
 namespace ipu_model {

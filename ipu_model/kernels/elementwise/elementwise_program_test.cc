@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/host/isa.h"
 #include "kernels/vector/convert.h"
 #include "testing/bound_kernel_check.h"

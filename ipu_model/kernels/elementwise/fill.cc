@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/host/isa.h"
 #include "kernels/vector/convert.h"

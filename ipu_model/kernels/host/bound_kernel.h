@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/host/host_tensor.h"
 
 namespace ipu_model {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 #include "kernels/index/combine_windows.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/host/isa.h"
 #include "kernels/product/gemm.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 #include "kernels/reduce/reduce_functions.h"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 
 namespace ipu_model {
 

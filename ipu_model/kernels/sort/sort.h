@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 #include "kernels/sort/sort_key.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ipu_model/Types.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

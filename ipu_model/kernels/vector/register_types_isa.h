@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/program/micro_op.h"
 
 // The namespace keeps the linker from merging code of different instruction sets.
 namespace ipu_model::ISA_NAMESPACE {

@@ -171,8 +171,8 @@ static inline FloatVector Erf(FloatVector x) {
   return Choose(a < 1.0f, x * p, WithSign(1.0f - Scale(e, n), x));  // NaN passes through both
 }
 
-// Sine, cosine and tangent reduce and evaluate in f64; kernels/elementwise/trigonometric_code.cc does the
-// same.
+// Sine, cosine and tangent reduce and evaluate in f64; kernels/elementwise/vector_code/trigonometric_code.cc
+// does the same.
 struct SineCosine {
   double sine, cosine;
   std::uint64_t quarter;  // the low two bits

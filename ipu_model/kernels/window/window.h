@@ -8,7 +8,7 @@
 
 #include "hlo/WindowGeometry.hpp"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/graph_impl.h"
-#include "core/target_model.h"
+#include "core/graph/graph_impl.h"
+#include "core/target/target_model.h"
 #include "hlo/Elementwise.hpp"
 #include "hlo/Index.hpp"
 #include "operations/collectives/replica_collective.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "ipu_model/Model.hpp"
 
 namespace ipu_model {

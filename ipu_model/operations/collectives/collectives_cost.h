@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/replica_operation.h"
+#include "core/operation/replica_operation.h"
 
 namespace ipu_model {
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/copy.h"
-#include "core/graph_impl.h"
-#include "core/program_node.h"
+#include "core/graph/graph_impl.h"
+#include "core/program/copy.h"
+#include "core/program/program_node.h"
 #include "operations/collectives/replica_collective.h"
 #include "poplar/Program.hpp"
 #include "poplar/exceptions.hpp"

@@ -4,7 +4,7 @@
 
 #include "gcl/Collectives.hpp"
 #include "hlo/Collectives.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "poplar/exceptions.hpp"
 
 namespace gcl {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/serialise.h"
-#include "core/target_model.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/fill.h"
 #include "poplar/exceptions.hpp"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/expandable.h"
-#include "core/replica_operation.h"
+#include "core/graph/expandable.h"
+#include "core/operation/replica_operation.h"
 #include "operations/collectives/collectives_cost.h"
 
 namespace ipu_model {

@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
-#include "core/graph_impl.h"
-#include "core/limits_buffers.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/target_model.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
+#include "core/vertices/limits_buffers.h"
 #include "kernels/convolution/convolution.h"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/mapping/strides.h"
+#include "core/target/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_regions.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "check.h"
-#include "core/graph_impl.h"
-#include "core/limits_buffers.h"
-#include "core/program_node.h"
-#include "core/serialise.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/serialise.h"
+#include "core/program/program_node.h"
+#include "core/vertices/limits_buffers.h"
 #include "hlo/Convolution.hpp"
 #include "ipu_model/Model.hpp"
 #include "operations/convolution/convolution_plan.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/convolution/convolution_layout.h"
 #include "kernels/convolution/convolution_overlap.h"
 #include "kernels/host/integer_division.h"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/mapping.h"
-#include "core/operation.h"
+#include "core/mapping/mapping.h"
+#include "core/operation/operation.h"
 #include "kernels/convolution/convolution.h"
 #include "operations/convolution/convolution_cost.h"
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "core/graph_impl.h"
+#include "core/graph/graph_impl.h"
 #include "hlo/Convolution.hpp"
 #include "poplar/exceptions.hpp"
 #include "poplin/Convolution.hpp"

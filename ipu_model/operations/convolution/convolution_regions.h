@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/box.h"
-#include "core/mapping.h"
+#include "core/mapping/box.h"
+#include "core/mapping/mapping.h"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "operations/convolution/convolution_plan.h"
 
 namespace ipu_model {

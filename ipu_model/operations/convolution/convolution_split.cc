@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/convolution/convolution_cost.h"
 #include "operations/convolution/convolution_plan.h"

@@ -3,7 +3,7 @@
 #ifndef IPU_MODEL_OPERATIONS_CONVOLUTION_POINTWISE_H_
 #define IPU_MODEL_OPERATIONS_CONVOLUTION_POINTWISE_H_
 
-#include "core/box.h"
+#include "core/mapping/box.h"
 #include "operations/convolution/convolution_plan.h"
 
 namespace ipu_model {

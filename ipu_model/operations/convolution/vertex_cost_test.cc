@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "check.h"
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "operations/convolution/convolution_cost.h"
 #include "testing/vertex_comparison.h"
 

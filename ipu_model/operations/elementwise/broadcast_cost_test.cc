@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "check.h"
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "operations/elementwise/elementwise_cost.h"
 #include "testing/vertex_comparison.h"
 #include "testing/vertex_cost.h"

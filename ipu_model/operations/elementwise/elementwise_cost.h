@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/target_model.h"
-#include "kernels/elementwise/expression.h"
+#include "core/target/target_model.h"
+#include "kernels/elementwise/program/expression.h"
 #include "operations/elementwise/operation_cost.h"
 
 namespace ipu_model {

@@ -4,9 +4,9 @@
 #include <tuple>
 #include <utility>
 
-#include "core/graph_impl.h"
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
+#include "core/target/target_model.h"
 #include "operations/data_views.h"
 #include "operations/elementwise/elementwise_cost.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "poplar/Graph.hpp"
 
 namespace ipu_model {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/mapping.h"
-#include "core/operation.h"
+#include "core/mapping/mapping.h"
+#include "core/operation/operation.h"
 
 namespace ipu_model {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "check.h"
-#include "core/limits_buffers.h"
+#include "core/vertices/limits_buffers.h"
 #include "hlo/Reduce.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "poplar/exceptions.hpp"
 #include "testing/plan_runner.h"
 #include "testing/test_instructions.h"

@@ -2,10 +2,10 @@
 #include <memory>
 #include <utility>
 
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
 #include "hlo/Elementwise.hpp"
 #include "kernels/elementwise/fill.h"
 #include "operations/data_views.h"

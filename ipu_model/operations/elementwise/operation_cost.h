@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "hlo/ConstantDivision.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

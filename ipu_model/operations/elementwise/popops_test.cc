@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "operations/elementwise/popops_expression.h"
 #include "poplar/exceptions.hpp"
 #include "popops/AllTrue.hpp"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/target_model.h"
-#include "kernels/elementwise/expression.h"
+#include "core/target/target_model.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/target_model.h"
-#include "kernels/elementwise/expression.h"
+#include "core/target/target_model.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

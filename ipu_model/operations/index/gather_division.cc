@@ -7,8 +7,8 @@
 #include <limits>
 #include <optional>
 
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/mapping/strides.h"
+#include "core/target/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/index/gather_rounds.h"
 #include "operations/index/index_cost.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/mapping.h"
+#include "core/mapping/mapping.h"
 #include "operations/index/gather_plan.h"
 
 namespace ipu_model {

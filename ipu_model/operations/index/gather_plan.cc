@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"

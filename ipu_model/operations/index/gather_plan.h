@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/operation.h"
+#include "core/operation/operation.h"
 #include "hlo/Expansion.hpp"
 #include "kernels/index/indexed_window.h"
 

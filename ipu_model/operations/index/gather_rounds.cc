@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/mapping/strides.h"
+#include "core/target/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/slice_grid.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/mapping.h"
+#include "core/mapping/mapping.h"
 #include "operations/index/gather_division.h"
 #include "operations/index/gather_plan.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/rounds_order.h"

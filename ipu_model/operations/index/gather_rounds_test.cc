@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/graph_impl.h"
+#include "core/graph/graph_impl.h"
 #include "hlo/Index.hpp"
 #include "testing/plan_runner.h"
 

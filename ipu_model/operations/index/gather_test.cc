@@ -1,7 +1,7 @@
 // Compares gather, dynamic slice and dynamic update slice with their definitions, whole and vertex by vertex.
 #include "popops/Gather.hpp"
 
-#include "core/graph_impl.h"
+#include "core/graph/graph_impl.h"
 #include "hlo/Index.hpp"
 #include "popops/DynamicSlice.hpp"
 #include "testing/plan_runner.h"

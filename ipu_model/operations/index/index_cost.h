@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 
 namespace ipu_model {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/elementwise_steps.h"

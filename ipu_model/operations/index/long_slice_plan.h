@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/operation.h"
-#include "core/target_model.h"
+#include "core/operation/operation.h"
+#include "core/target/target_model.h"
 #include "hlo/Expansion.hpp"
 
 namespace ipu_model {

@@ -1,9 +1,9 @@
 // Long slices and updates with little memory for buffers.
 #include <numeric>
 
-#include "core/graph_impl.h"
-#include "core/limits_buffers.h"
-#include "core/program_node.h"
+#include "core/graph/graph_impl.h"
+#include "core/program/program_node.h"
+#include "core/vertices/limits_buffers.h"
 #include "hlo/Index.hpp"
 #include "operations/index/long_slice_plan.h"
 #include "testing/plan_runner.h"

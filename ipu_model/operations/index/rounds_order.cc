@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/host/integer_division.h"
 #include "operations/index/index_cost.h"

@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/limits_buffers.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/target_model.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
+#include "core/vertices/limits_buffers.h"
 #include "hlo/Index.hpp"
 #include "kernels/host/integer_division.h"
 #include "operations/arithmetic.h"

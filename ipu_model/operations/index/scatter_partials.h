@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/operation.h"
-#include "kernels/elementwise/expression.h"
+#include "core/operation/operation.h"
+#include "kernels/elementwise/program/expression.h"
 #include "operations/index/scatter_problem.h"
 
 namespace ipu_model {

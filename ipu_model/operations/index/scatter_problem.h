@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/box.h"
-#include "core/target_model.h"
+#include "core/mapping/box.h"
+#include "core/target/target_model.h"
 #include "ipu_model/Types.hpp"
 #include "kernels/index/indexed_window.h"
 #include "kernels/index/scatter.h"

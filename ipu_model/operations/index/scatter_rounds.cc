@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/mapping/strides.h"
+#include "core/target/target_model.h"
 #include "hlo/SingleOperation.hpp"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/operation.h"
+#include "core/operation/operation.h"
 #include "operations/index/gather_rounds.h"
 #include "operations/index/scatter_problem.h"
 

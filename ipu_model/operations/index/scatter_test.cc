@@ -6,7 +6,7 @@
 
 #include "hlo/Index.hpp"
 #include "hlo/SingleOperation.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "popops/DynamicSlice.hpp"
 #include "testing/plan_runner.h"
 #include "testing/random_windows.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "core/strides.h"
+#include "core/mapping/strides.h"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/mapping.h"
+#include "core/mapping/mapping.h"
 #include "ipu_model/Types.hpp"
 
 namespace ipu_model {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "core/strides.h"
+#include "core/mapping/strides.h"
 
 using namespace ipu_model;
 

@@ -2,8 +2,8 @@
 #ifndef IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_CHOLESKY_COLUMNS_H_
 #define IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_CHOLESKY_COLUMNS_H_
 
-#include "core/operation.h"
-#include "core/target_model.h"
+#include "core/operation/operation.h"
+#include "core/target/target_model.h"
 
 namespace ipu_model {
 

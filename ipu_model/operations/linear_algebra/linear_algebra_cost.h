@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "core/box.h"
-#include "core/target_model.h"
+#include "core/mapping/box.h"
+#include "core/target/target_model.h"
 
 namespace ipu_model {
 

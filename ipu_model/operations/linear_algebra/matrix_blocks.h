@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/mapping.h"
+#include "core/mapping/mapping.h"
 #include "operations/index/slice_grid.h"
 
 namespace ipu_model {

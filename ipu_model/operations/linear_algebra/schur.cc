@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/target_model.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
 #include "kernels/copy/slice.h"
 #include "kernels/host/dense_tensor.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/operation.h"
+#include "core/operation/operation.h"
 #include "kernels/host/integer_division.h"
 #include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"

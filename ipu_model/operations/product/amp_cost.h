@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "ipu_model/Types.hpp"
 
 namespace ipu_model {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "check.h"
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "testing/vertex_comparison.h"
 
 namespace ipu_model {

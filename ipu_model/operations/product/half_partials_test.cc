@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "core/graph_impl.h"
+#include "core/graph/graph_impl.h"
 #include "hlo/Convolution.hpp"
 #include "kernels/vector/convert.h"
 #include "operations/product/matmul.h"

@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "core/limits_buffers.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/strides.h"
+#include "core/mapping/strides.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/vertices/limits_buffers.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/product/gemm.h"
 #include "kernels/product/small_product.h"

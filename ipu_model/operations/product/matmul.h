@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/operation.h"
+#include "core/operation/operation.h"
 #include "operations/product/matmul_plan.h"
 
 namespace ipu_model {

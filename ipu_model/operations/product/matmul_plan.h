@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/box.h"
-#include "core/mapping.h"
-#include "core/target_model.h"
+#include "core/mapping/box.h"
+#include "core/mapping/mapping.h"
+#include "core/target/target_model.h"
 
 namespace ipu_model {
 

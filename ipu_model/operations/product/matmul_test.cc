@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "check.h"
-#include "core/graph_impl.h"
-#include "core/limits_buffers.h"
-#include "core/program_node.h"
-#include "core/serialise.h"
-#include "core/target_model.h"
-#include "engine/device_report.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/serialise.h"
+#include "core/program/program_node.h"
+#include "core/target/target_model.h"
+#include "core/vertices/limits_buffers.h"
+#include "engine/report/device_report.h"
 #include "ipu_model/Model.hpp"
 #include "operations/product/matmul_plan.h"
 #include "operations/product/matmul_steps.h"

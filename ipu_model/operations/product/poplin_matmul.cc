@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "core/graph_impl.h"
-#include "core/serialise.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/serialise.h"
 #include "ipu_model/Model.hpp"
 #include "kernels/product/gemm.h"
 #include "operations/data_views.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/elementwise_cost.h"
 #include "operations/index/index_cost.h"

@@ -1,7 +1,7 @@
 #include "operations/product/product_cost.h"
 
 #include "check.h"
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "operations/product/matmul_plan.h"
 
 namespace ipu_model {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "operations/product/amp_cost.h"
 
 namespace ipu_model {

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/target_model.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
 #include "hlo/Random.hpp"
 #include "operations/data_views.h"
 #include "operations/index/slice_grid.h"

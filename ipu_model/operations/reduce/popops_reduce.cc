@@ -3,8 +3,8 @@
 #include <limits>
 #include <string>
 
-#include "core/compute_set.h"
-#include "core/program_node.h"
+#include "core/graph/compute_set.h"
+#include "core/program/program_node.h"
 #include "hlo/Reduce.hpp"
 #include "operations/elementwise/popops_expression.h"
 #include "poplar/exceptions.hpp"

@@ -8,13 +8,13 @@
 #include <string>
 #include <utility>
 
-#include "core/combining_operation.h"
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
+#include "core/operation/combining_operation.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
 #include "kernels/reduce/reduce.h"
 #include "operations/arithmetic.h"
 #include "operations/data_views.h"

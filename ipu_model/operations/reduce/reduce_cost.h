@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "operations/elementwise/elementwise_cost.h"
 
 namespace ipu_model {

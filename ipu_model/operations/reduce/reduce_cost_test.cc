@@ -10,7 +10,7 @@
 #include <string>
 
 #include "check.h"
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "testing/test_instructions.h"
 #include "testing/vertex_comparison.h"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/mapping.h"
-#include "core/target_model.h"
+#include "core/mapping/mapping.h"
+#include "core/target/target_model.h"
 #include "operations/elementwise/elementwise_cost.h"
 
 namespace ipu_model {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/strides.h"
+#include "core/mapping/strides.h"
 #include "kernels/copy/slice.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"

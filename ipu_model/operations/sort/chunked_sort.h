@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/mapping.h"
-#include "core/operation.h"
-#include "core/target_model.h"
+#include "core/mapping/mapping.h"
+#include "core/operation/operation.h"
+#include "core/target/target_model.h"
 #include "hlo/Expression.hpp"
 #include "operations/sort/row_parts.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 
 namespace ipu_model {
 

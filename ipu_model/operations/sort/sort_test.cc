@@ -9,7 +9,7 @@
 #include <random>
 
 #include "hlo/Sort.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "popops/Sort.hpp"
 #include "popops/TopK.hpp"
 #include "testing/plan_runner.h"

@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"

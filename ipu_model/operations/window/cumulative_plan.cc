@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/target_model.h"
+#include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/fill.h"

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "core/mapping.h"
-#include "core/operation.h"
-#include "kernels/elementwise/expression.h"
+#include "core/mapping/mapping.h"
+#include "core/operation/operation.h"
+#include "kernels/elementwise/program/expression.h"
 
 namespace ipu_model {
 

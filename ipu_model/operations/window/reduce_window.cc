@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "core/expandable.h"
-#include "core/graph_impl.h"
-#include "core/operand_check.h"
-#include "core/serialise.h"
-#include "core/target_model.h"
+#include "core/graph/expandable.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/operand_check.h"
+#include "core/operation/serialise.h"
+#include "core/target/target_model.h"
 #include "hlo/Window.hpp"
 #include "kernels/window/window.h"
 #include "operations/arithmetic.h"

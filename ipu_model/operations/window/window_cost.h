@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/box.h"
-#include "core/target_model.h"
+#include "core/mapping/box.h"
+#include "core/target/target_model.h"
 #include "kernels/window/window.h"
 #include "operations/elementwise/elementwise_cost.h"
 

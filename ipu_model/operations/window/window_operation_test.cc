@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "check.h"
-#include "core/graph_impl.h"
-#include "core/serialise.h"
+#include "core/graph/graph_impl.h"
+#include "core/operation/serialise.h"
 #include "hlo/Window.hpp"
-#include "kernels/elementwise/expression.h"
+#include "kernels/elementwise/program/expression.h"
 #include "kernels/vector/convert.h"
 #include "operations/window/window_plan.h"
 #include "poplar/exceptions.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/operand_check.h"
+#include "core/operation/operand_check.h"
 #include "kernels/convolution/convolution_overlap.h"
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"

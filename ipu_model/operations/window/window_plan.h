@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/graph_impl.h"
-#include "core/mapping.h"
-#include "core/operation.h"
-#include "core/serialise.h"
+#include "core/graph/graph_impl.h"
+#include "core/mapping/mapping.h"
+#include "core/operation/operation.h"
+#include "core/operation/serialise.h"
 #include "hlo/Window.hpp"
 #include "kernels/window/window.h"
 

@@ -1,0 +1,50 @@
+// Operations that can do with less memory for buffers, in more supersteps.
+#ifndef IPU_MODEL_CORE_VERTICES_LIMITS_BUFFERS_H_
+#define IPU_MODEL_CORE_VERTICES_LIMITS_BUFFERS_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "core/operation/serialise.h"
+
+namespace ipu_model {
+
+// A base of such operations, beside Operation. The compiler sets the limit where a program does not fit.
+class LimitsBuffers {
+ public:
+  virtual ~LimitsBuffers() = default;
+
+  // The bytes of a tile's memory for exchange buffers and temporaries; 0: as many as give a short program.
+  std::int64_t buffer_limit() const { return limit_; }
+  // Reads a limit as LimitBuffers sets it, or 0.
+  static std::int64_t ReadLimit(Reader& reader) {
+    const std::int64_t limit = reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max());
+    if (limit > 0 && limit < kLeast) reader.Fail("a limit of the memory for buffers is too low");
+    return limit;
+  }
+
+  // Whether a plan in few enough supersteps could do with `bytes`.
+  bool CanDoWith(std::int64_t bytes) const { return bytes >= kLeast && HasPlanFor(bytes); }
+  // Lowers the limit. Returns false, and leaves it as it is, if it is not above `bytes` or `bytes` are too
+  // few.
+  bool LimitBuffers(std::int64_t bytes) {
+    if (bytes < kLeast || (limit_ > 0 && limit_ <= bytes)) return false;
+    limit_ = bytes;
+    PlanAgain();
+    return true;
+  }
+
+ protected:
+  virtual bool HasPlanFor(std::int64_t /*bytes*/) const { return true; }
+  // Called when the limit has been lowered.
+  virtual void PlanAgain() {}
+
+  std::int64_t limit_ = 0;
+
+ private:
+  static constexpr std::int64_t kLeast = 512;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_VERTICES_LIMITS_BUFFERS_H_
