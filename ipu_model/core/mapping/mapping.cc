@@ -69,20 +69,27 @@ void JoinBoxes(const StridedSet& set, std::vector<Vertex>* vertices) {
       }
       return 0;
     };
-    std::sort(vertices->begin(), vertices->end(), [&](const Vertex& a, const Vertex& b) {
+    const auto before = [&](const Vertex& a, const Vertex& b) {
       const int order = compare(a, b);
       return order != 0 ? order < 0 : a.box.begin[d] < b.box.begin[d];
-    });
-    std::size_t kept = 0;
-    for (std::size_t v = 1; v < vertices->size(); ++v) {
-      Vertex &last = (*vertices)[kept], &next = (*vertices)[v];
-      if (compare(last, next) == 0 && last.box.end[d] == next.box.begin[d]) {
-        last.box.end[d] = next.box.end[d];
-      } else if (++kept != v) {
-        (*vertices)[kept] = std::move(next);
+    };
+    const auto join_neighbours = [&] {
+      std::size_t kept = 0;
+      for (std::size_t v = 1; v < vertices->size(); ++v) {
+        Vertex &last = (*vertices)[kept], &next = (*vertices)[v];
+        if (compare(last, next) == 0 && last.box.end[d] == next.box.begin[d]) {
+          last.box.end[d] = next.box.end[d];
+        } else if (++kept != v) {
+          (*vertices)[kept] = std::move(next);
+        }
       }
-    }
-    if (!vertices->empty()) vertices->resize(kept + 1);
+      if (!vertices->empty()) vertices->resize(kept + 1);
+    };
+    // Most boxes of an interval follow each other: few are left to sort.
+    join_neighbours();
+    if (std::is_sorted(vertices->begin(), vertices->end(), before)) continue;
+    std::sort(vertices->begin(), vertices->end(), before);
+    join_neighbours();
   }
 }
 
