@@ -350,10 +350,10 @@ GROWTH = {
     known_row_under_a_mask: (1.35, 1.35),
     # Up to 19,000 rows of two elements lie on one tile. More lie on several, and a further superstep picks the row from
     # these, however many they are.
-    slice_until_done: (1.1, 1.2),
+    slice_until_done: (1.1, 1.25),
     gradient_in_a_trip: (1.1, 1.3),
     # The gradient of the last state is filled with zeros once.
-    gradient_of_the_row: (1.1, 1.6),
+    gradient_of_the_row: (1.1, 1.75),
 }
 PROGRAMS = {name: value for name, value in globals().items() if value in (*OF_ONE_STATE, *OF_TWO_STATES)}
 
