@@ -348,12 +348,17 @@ GROWTH = {
     # With 2,048 rows the two that change lie on two tiles. With 4,096 and more they lie on one, whose map of both takes
     # 13,566 cycles in place of 8,670, however many rows there are.
     known_row_under_a_mask: (1.35, 1.35),
+    gradient_in_a_trip: (1.1, 1.3),
+    slice_until_done: (1.1, 1),
+    gradient_of_the_row: (1.1, 1),
+}
+# The cycles that 131,072 rows may take beyond that, which are not those of a trip.
+MORE_CYCLES = {
     # Up to 19,000 rows of two elements lie on one tile. More lie on several, and a further superstep picks the row from
     # these, however many they are.
-    slice_until_done: (1.1, 1.25),
-    gradient_in_a_trip: (1.1, 1.3),
+    slice_until_done: (0, 2_800),
     # The gradient of the last state is filled with zeros once.
-    gradient_of_the_row: (1.1, 1.75),
+    gradient_of_the_row: (0, 33_500),
 }
 PROGRAMS = {name: value for name, value in globals().items() if value in (*OF_ONE_STATE, *OF_TWO_STATES)}
 
@@ -396,7 +401,8 @@ def test_cost_does_not_grow_with_what_is_not_touched(name):
     small, *larger = costs
     # No second copy of a state: memory grows as the states do. Two states may change places through a third (donation).
     states_in_memory = {1: 1, 2: 1.5}[len(states)]
-    for large, growth, large_bytes in zip(larger, GROWTH.get(program, (1.1, 1.1)), state_bytes[1:], strict=True):
+    allowed = zip(GROWTH.get(program, (1.1, 1.1)), MORE_CYCLES.get(program, (0, 0)), strict=True)
+    for large, (growth, more), large_bytes in zip(larger, allowed, state_bytes[1:], strict=True):
         assert large.fits
-        assert large.cycles < growth * small.cycles
+        assert large.cycles < growth * small.cycles + more
         assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (large_bytes - state_bytes[0])
