@@ -92,7 +92,11 @@ void Picked(const void* from, std::int64_t step, void* to, std::int64_t n) {
 
 template <std::int64_t kBytes>
 void FixedSegments(const char* from, std::int64_t step, char* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + i * kBytes, from + i * step, kBytes);
+  for (std::int64_t i = 0; i < n; ++i) {
+    char segment[kBytes];  // in registers: operands of a damaged stored program may overlap
+    std::memcpy(segment, from + i * step, kBytes);
+    std::memcpy(to + i * kBytes, segment, kBytes);
+  }
 }
 using SegmentFunction = decltype(&FixedSegments<1>);
 template <std::size_t... kBytes>
