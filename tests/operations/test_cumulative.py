@@ -131,8 +131,9 @@ def test_cost_is_linear_in_the_length():
 @pytest.mark.parametrize("columns", [(), (100,)], ids=["one line", "columns"])
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "int8"])
 def test_longer_lines_cost_little_more(dtype, columns):
-    """Twice the length never takes twice the cycles, nor much fewer: lines are cut where that pays."""
+    """Twice the length takes less than twice the cycles and a sync, nor much fewer: lines are cut where that pays."""
     lengths = [32, 64, 128, 255, 510, 1020, 2040, 4080, 8160]
     shapes = [jax.ShapeDtypeStruct((n, *columns), dtype) for n in lengths]
     cycles = [jax_ipu.estimate(lambda x: jnp.cumsum(x, 0), shape).cycles for shape in shapes]
-    assert all(0.8 * shorter < longer < 2 * shorter for shorter, longer in itertools.pairwise(cycles))
+    # The shortest lines lie on one tile, so that nothing is exchanged and there is no sync of 126 cycles.
+    assert all(0.8 * shorter < longer < 2 * shorter + 126 for shorter, longer in itertools.pairwise(cycles))

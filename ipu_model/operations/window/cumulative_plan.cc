@@ -134,7 +134,10 @@ std::int64_t CumulativeHalo(const TargetModel& target, const Expression& combine
   const std::int64_t chunk = length / std::max<std::int64_t>(1, chunks);
   if (chunk < 2) return reach;
   const ElementwiseCost cost(combiner);
-  const std::uint64_t whole = WindowCycles(target, cost, length * lines, length * lines),
+  // Few lines come to few tiles, each of which receives its lines whole.
+  const auto bytes = static_cast<std::uint64_t>(length * lines) * SizeOf(combiner.inputs[0]);
+  const std::uint64_t whole = WindowCycles(target, cost, length * lines, length * lines) +
+                              bytes / target.exchange_bytes_per_cycle,
                       cut = ScanCycles(target, cost, chunk * lines) + cost.Cycles(target, chunk * lines) +
                             ScanCycles(target, cost, chunks * lines) + 2 * kCyclesOfSuperstep;
   return whole > cut ? std::max<std::int64_t>(1, chunk / 2) : reach;
