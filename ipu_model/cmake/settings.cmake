@@ -21,6 +21,7 @@ endif()
 option(JAX_IPU_BUILD_TESTS "Build the C++ tests" OFF)
 option(IPU_MODEL_AVX512 "Compile the kernels for AVX-512 too, not for AVX2 only" ON)
 set(JAX_IPU_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
+set(JAX_IPU_SANITIZE_WITHOUT "" CACHE STRING "What these sanitizers do not check, e.g. null,alignment")
 
 find_package(Threads REQUIRED)
 
@@ -34,6 +35,9 @@ if(JAX_IPU_SANITIZE)
   # Without -g: a report names functions, and lines take a tenth of the time to compile.
   target_compile_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)
+  if(JAX_IPU_SANITIZE_WITHOUT)
+    target_compile_options(jax_ipu_options INTERFACE -fno-sanitize=${JAX_IPU_SANITIZE_WITHOUT})
+  endif()
   target_link_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE})
 endif()
 
