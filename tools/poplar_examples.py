@@ -208,10 +208,18 @@ PROGRAMS = (
             f"lightweight_profiling {name}",
             "tutorials/tutorials/popvision/lightweight_profiling/examples",
             (f"{name}.cpp",),
-            (),
+            printed,
             environment=HARDWARE,
         )
-        for name in ("example_1", "example_2", "example_3", "example_3_a")
+        for name, printed in (
+            ("example_1", (r"stage1: \d+ \(\d+ - \d+\)\s+op2: \d+", r"stage2: \d+ \(\d+ - \d+\)\s+op2: \d+")),
+            ("example_2", (r"(operation: \d+\s+){5}",)),
+            (
+                "example_3",
+                (r"(operation in tile    0:.*\s+){5}", r"(StreamCopyBegin in tile  100:.*\s+.*Mid.*\s+.*End.*\s+){5}"),
+            ),
+            ("example_3_a", ("numCommonBlocks: 100", "numOverflows: 0")),
+        )
     ),
 )
 

@@ -77,7 +77,7 @@ const char* const kClasses = R"cpp(
     int hidden = 0;
   };
   struct Chief : public SupervisorVertex {
-    bool compute() { return true; }
+    __attribute__((target("supervisor"))) bool compute() { return true; }
   };
   class NoCompute : public Vertex {
    public:

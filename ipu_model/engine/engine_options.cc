@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <regex>
 
 #include "poplar/exceptions.hpp"
 
@@ -31,6 +32,25 @@ bool IsCount(Value value) {
 bool IsOneOf(const std::string& possible, Value value) {
   return !value.empty() && value.find(' ') == std::string::npos &&
          (" " + possible + " ").find(" " + value + " ") != std::string::npos;
+}
+
+Setter RegularExpression(std::string* out) {
+  return [out](Value value) {
+    try {
+      std::regex checked(value);
+    } catch (const std::regex_error&) {
+      return false;
+    }
+    *out = value;
+    return true;
+  };
+}
+
+Setter Count(std::uint64_t* out) {
+  return [out](Value value) {
+    *out = std::strtoull(value.c_str(), nullptr, 10);
+    return IsCount(value);
+  };
 }
 
 Setter Word(const std::string& possible) {
@@ -97,6 +117,12 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
          overlap = value;
          return IsOneOf("any hostRearrangeOnly none", value);
        }},
+      {"debug.instrumentExternalExchange", Boolean(&options.blocks.transfers)},
+      {"profiler.blocks.bufferSize", Count(&options.blocks.buffer_bytes)},
+      {"profiler.blocks.filter", RegularExpression(&options.blocks.blocks)},
+      {"profiler.blocks.implicitFlush", Boolean(&options.blocks.flush)},
+      {"profiler.blocks.tile", Count(&options.blocks.tile)},
+      {"profiler.programs.filter", RegularExpression(&options.blocks.programs)},
       // Poplar's, of parts of the device or of the compiler that the model does not have.
       {"autoReport.outputArchive", flag},
       {"autoReport.outputDebugInfo", flag},
@@ -113,7 +139,6 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"debug.instrument", flag},
       {"debug.instrumentCompute", flag},
       {"debug.instrumentControlFlow", flag},
-      {"debug.instrumentExternalExchange", flag},
       {"debug.nanOverflowException", flag},
       {"debug.nanOverflowMode", text},
       {"debug.outputAllSymbols", flag},
@@ -132,10 +157,8 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"opt.maxCompilationThreads", count},
       {"opt.maxLinkerThreads", count},
       {"opt.useAutoloader", flag},
-      {"profiler.blocks.filter", text},
       {"profiler.format", text},
       {"profiler.includeFlopEstimates", flag},
-      {"profiler.programs.filter", text},
       {"streamCallbacks.maxLookahead", text},
       {"streamCallbacks.multiThreadMode", Word("singleThread dynamicPool fixedPool affinity")},
       {"streamCallbacks.numWorkerThreads", text},

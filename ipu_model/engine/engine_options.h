@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/report/blocks.h"
 #include "poplar/OptionFlags.hpp"
 
 namespace ipu_model {
@@ -19,6 +20,7 @@ struct EngineOptions {
   bool graph_profile = false, execution_profile = false;
   std::string report_folder = ".";
   unsigned profiled_runs = 2;
+  BlockOptions blocks;
 };
 
 // The options, and those of the environment variable POPLAR_ENGINE_OPTIONS, which come first. Throws

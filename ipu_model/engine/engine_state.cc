@@ -170,7 +170,7 @@ ProfileFile EngineState::Describe(bool with_runs) const {
   ProfileFile file = DescribeProgram(program());
   if (!with_runs) return file;
   for (const RunRecord& run : runs_)
-    file.runs.push_back(DescribeRun(program(), run.number, run.name, run.loops));
+    file.runs.push_back(DescribeRun(program(), run.number, run.name, run.loops, options_.blocks));
   return file;
 }
 

@@ -254,6 +254,9 @@ void PlaneBuilder::AddStep(const TracedWork& work, const Timeline::Step& step) {
       AddEvent(kLoops, kind, run_, loop.begin, position_);
       return;
     }
+    case Timeline::Kind::kScopeBegin:
+    case Timeline::Kind::kScopeEnd:
+      return;
   }
 }
 

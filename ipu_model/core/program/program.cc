@@ -139,6 +139,7 @@ void Sequence::add_front(const Program& program) {
 }
 
 Block::Block(const Program& program, const DebugContext& debugContext) : Sequence(debugContext) {
+  node_->block = true;
   add(program);
 }
 

@@ -49,6 +49,7 @@ struct ProgramNode {
   std::vector<std::int32_t> cases;  // for kSwitch; one fewer than children
   std::string text;
   poplar::PrintTensorFmt format = poplar::PrintTensorFmt::disableFormatting();  // for kPrint
+  bool block = false;        // of a sequence: a poplar::program::Block; not stored
   std::uint32_t origin = 0;  // see SetOrigin in ipu_model/Profile.hpp; not stored
 };
 

@@ -37,6 +37,9 @@ const char* NameOf(Timeline::Kind kind) {
       return "loop";
     case Timeline::Kind::kLoopEnd:
       return "loop end";
+    case Timeline::Kind::kScopeBegin:
+    case Timeline::Kind::kScopeEnd:
+      return "scope";
     case Timeline::Kind::kOther:
       break;
   }
@@ -141,7 +144,7 @@ poplar::ProfileValue GraphProfileOf(const ProfileFile& file) {
 }
 
 ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, const std::string& name,
-                        const std::vector<LoopRun>& loops) {
+                        const std::vector<LoopRun>& loops, const BlockOptions& blocks) {
   const std::shared_ptr<CompiledProgram> alone = Alone(program, number);
   ProfiledRun run;
   const Profile profile = ProfileOfAnalysis(*alone, alone->analysis.get());
@@ -158,15 +161,20 @@ ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, co
   const std::shared_ptr<const Timeline> timeline = MakeTimeline(poplar::Executable(alone));
   run.program = number;
   run.name = name;
+  BlockRecorder recorder(blocks, alone->target);
   timeline->Visit(loops, kMostSteps, kMostSteps, [&](const Timeline::Step& step) {
+    if (step.kind == Timeline::Kind::kScopeBegin || step.kind == Timeline::Kind::kScopeEnd)
+      return recorder.Add(step, step.name, nullptr);
     ProfiledStep& s = run.steps.emplace_back();
     s.kind = NameOf(step.kind);
     if (step.kind == Timeline::Kind::kOperation) {
       const OperationCost& operation = alone->report.operations.at(step.operation);
       s.name = operation.name.empty() ? operation.kind : operation.name;
       s.operation = static_cast<std::int64_t>(step.operation);
+      recorder.Add(step, s.name, &run.work.at(step.operation).cycles);
     } else {
       s.name = std::string(step.name);
+      recorder.Add(step, step.name, nullptr);
     }
     s.executions = step.executions;
     s.cycles = step.cycles;
@@ -174,6 +182,8 @@ ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, co
     s.bytes = step.bytes;
     run.cycles += step.cycles;
   });
+  run.blocks = recorder.Take();
+  run.elapsed = recorder.clock();
   return run;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/program/compiled_program.h"
+#include "engine/report/blocks.h"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Profile.hpp"
 #include "ipu_model/Timeline.hpp"
@@ -52,6 +53,8 @@ struct ProfiledRun {
   Cycles cycles;
   std::vector<ProfiledStep> steps;
   std::vector<ProfiledWork> work;  // by operation
+  std::vector<ProfiledBlock> blocks;
+  std::uint64_t elapsed = 0;  // cycles with those that wait for the host
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("program", self.program);
@@ -59,6 +62,8 @@ struct ProfiledRun {
     visit("cycles", self.cycles);
     visit("steps", self.steps);
     visit("work", self.work);
+    visit("blocks", self.blocks);
+    visit("elapsed", self.elapsed);
   }
 };
 
@@ -126,7 +131,7 @@ ProfileFile DescribeProgram(const CompiledProgram& program);
 poplar::ProfileValue GraphProfileOf(const ProfileFile& file);
 // The steps of a run of a program, whose loops made these trips.
 ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, const std::string& name,
-                        const std::vector<LoopRun>& loops);
+                        const std::vector<LoopRun>& loops, const BlockOptions& blocks);
 
 // The form of profile.pop. ReadProfileFile throws poplar::poplar_error with the reason for any other data.
 std::string WriteProfileFile(const ProfileFile& file);

@@ -1,6 +1,8 @@
 // The reader of profiles.
 #include "pva/pva.hpp"
 
+#include <map>
+
 #include "engine/report/profile_file.h"
 #include "poplar/exceptions.hpp"
 
@@ -73,6 +75,25 @@ Program::Program(Data data, std::size_t set, bool exchange)
       name_(data_->sets.at(set).name),
       type_(exchange ? "exchange" : "operation"),
       exchange_(exchange) {}
+Program::Type Program::type() const {
+  static const std::map<std::string, Type> types = {
+      {"operation", Type::OnTileExecute},
+      {"exchange", Type::DoExchange},
+      {"scope", Type::Sequence},
+      {"loop", Type::Repeat},
+      {"loop end", Type::Repeat},
+      {"decision", Type::Sync},
+      {"host call", Type::HostFunction},
+      {"stream begin", Type::StreamCopyBegin},
+      {"stream in", Type::StreamCopyMid},
+      {"stream out", Type::StreamCopyMid},
+      {"stream mid", Type::StreamCopyMid},
+      {"stream end", Type::StreamCopyEnd},
+      {"overflow", Type::Overflow},
+  };
+  const auto found = types.find(type_);
+  return found == types.end() ? Type::Unknown : found->second;
+}
 void Program::accept(ProgramVisitor& visitor) const {
   if (data_ == nullptr) return;
   if (exchange_) {
@@ -153,6 +174,35 @@ std::vector<ExecutionStep> ExecutionReport::steps() const {
     steps.insert(steps.end(), of_run.begin(), of_run.end());
   }
   return steps;
+}
+
+std::shared_ptr<Program> BlockExecution::program() const {
+  const ipu_model::ProfiledBlock& block = data_->runs.at(run_).blocks.at(block_);
+  return std::make_shared<Program>(block.name, block.kind);
+}
+std::size_t BlockExecution::tile() const { return data_->runs.at(run_).blocks.at(block_).tile; }
+std::uint64_t BlockExecution::cyclesFrom() const {
+  return run_begin_ + data_->runs.at(run_).blocks.at(block_).from;
+}
+std::uint64_t BlockExecution::cyclesTo() const {
+  return run_begin_ + data_->runs.at(run_).blocks.at(block_).to;
+}
+bool BlockExecution::isStreamCopy() const {
+  const Program::Type type = program()->type();
+  return type == Program::Type::StreamCopyBegin || type == Program::Type::StreamCopyMid ||
+         type == Program::Type::StreamCopyEnd;
+}
+bool BlockExecution::isOverflow() const { return program()->type() == Program::Type::Overflow; }
+std::vector<BlockExecution> ExecutionReport::blocks(std::size_t tile) const {
+  std::vector<BlockExecution> blocks;
+  std::uint64_t begin = 0;
+  for (std::size_t run = 0; run < data_->runs.size(); ++run) {
+    const ipu_model::ProfiledRun& of_run = data_->runs[run];
+    for (std::size_t i = 0; i < of_run.blocks.size(); ++i)
+      if (of_run.blocks[i].tile == tile) blocks.emplace_back(data_, run, i, begin);
+    begin += of_run.elapsed;
+  }
+  return blocks;
 }
 
 PoplarVersion Report::poplarVersion() const { return PoplarVersion(data_->version); }

@@ -134,6 +134,16 @@ class ProgramTimeline : public Timeline {
     return entry.cycles = cycles;  // references to entries stay valid
   }
 
+  // 0 where no tile holds the first element.
+  std::uint32_t FirstTile(const std::vector<View>& views) const {
+    for (const View& view : views) {
+      if (view.num_elements() == 0) continue;
+      const unsigned tile = program_->variables.at(view.variable).mapping.TileOf(view.offset);
+      return tile == kNoTile ? 0 : tile;
+    }
+    return 0;
+  }
+
   Cycles SyncCycles(const ProgramNode& node) const {
     const TargetModel& target = program_->target.model();
     return {0, 0, node.count == 0 ? target.sync_cycles : target.global_sync_cycles};
@@ -171,7 +181,9 @@ class ProgramTimeline : public Timeline {
       step.executions = n;
       switch (node.kind) {
         case ProgramKind::kSequence:
+          if (!node.name.empty()) Scope(Kind::kScopeBegin, node, n);
           for (const auto& child : node.children) Run(*child, n);
+          if (!node.name.empty()) Scope(Kind::kScopeEnd, node, n);
           return;
         case ProgramKind::kOperation: {
           const Node& entry = timeline_.NodeOf(node);
@@ -214,6 +226,7 @@ class ProgramTimeline : public Timeline {
           step.bytes = BytesOf(node.tensor) * n;
           step.host_cycles = LinkCycles(*timeline_.program_, node.stream, n, step.bytes);
           step.uses_io_tiles = timeline_.io_tiles_.Hold(node.tensor);
+          step.tile = timeline_.FirstTile(node.tensor);
           return visit_(step);
         case ProgramKind::kHostCall: {
           const HostFunction& function = timeline_.program_->host_functions.at(node.function);
@@ -261,6 +274,14 @@ class ProgramTimeline : public Timeline {
       std::uint64_t seen = 0;  // executions that the walk has visited
     };
 
+    void Scope(Kind kind, const ProgramNode& node, std::uint64_t n) {
+      Step step = {};
+      step.kind = kind;
+      step.executions = n;
+      step.name = node.name;
+      step.is_block = node.block;
+      visit_(step);
+    }
     void Begin(std::string_view name, std::uint64_t trips) {
       Step step = {};
       step.kind = Kind::kLoopBegin;

@@ -47,6 +47,10 @@ char Letter(Kind kind) {
       return '(';
     case Kind::kLoopEnd:
       return ')';
+    case Kind::kScopeBegin:
+      return '{';
+    case Kind::kScopeEnd:
+      return '}';
   }
   return ' ';
 }

@@ -47,6 +47,8 @@ class Timeline {
     kHostCall,
     kLoopBegin,
     kLoopEnd,
+    kScopeBegin,  // of a sequence with a name
+    kScopeEnd,
   };
   // One step, or several executions of it that a long loop is shown as.
   struct Step {
@@ -54,11 +56,13 @@ class Timeline {
     std::uint64_t executions = 1;  // of a loop: its trips
     Cycles cycles;                 // on the device, of all executions
     std::size_t operation = 0;     // index into Report::operations
-    std::string_view name;         // of other steps: of the stream, the host function, the loop; may be empty
+    std::string_view name;  // of other steps: of the stream, the host function, the loop, the scope; may be empty
     std::uint64_t bytes = 0;       // over the host link
     std::uint64_t host_cycles = 0;  // that the device waits for the host; not part of `cycles`
     // A transfer: goes on beside the steps after it, up to the next one for which this holds as well.
     bool uses_io_tiles = false;
+    bool is_block = false;   // of a scope: a poplar::program::Block
+    std::uint32_t tile = 0;  // of a transfer: that holds its first element
   };
 
   virtual ~Timeline() = default;

@@ -180,11 +180,25 @@ class ProgramVisitor;
 // A part of the program.
 class Program {
  public:
+  // Those of libpva that the model has.
+  enum class Type {
+    OnTileExecute,
+    DoExchange,
+    Sequence,
+    Repeat,  // loops of any kind
+    Sync,    // of a loop, a conditional or an abort: the predicate goes to all tiles
+    HostFunction,
+    StreamCopyBegin,
+    StreamCopyMid,
+    StreamCopyEnd,
+    Overflow,  // blocks that are not recorded
+    Unknown,
+  };
   Program(std::string name, std::string type) : name_(std::move(name)), type_(std::move(type)) {}
   // Of a compute set: its exchange, or its vertices.
   Program(Data data, std::size_t set, bool exchange);
   std::string name() const { return name_; }
-  std::string type() const { return type_; }  // "operation", "exchange", "stream in", "loop", ...
+  Type type() const;
   // So that both program().name() and program()->name() work.
   const Program* operator->() const { return this; }
   // Calls the visitor's function for this kind of program.
@@ -284,9 +298,34 @@ class Run {
   std::size_t index_;
 };
 
+// One execution of a block (Engine option profiler.blocks.filter or profiler.programs.filter), or a phase of a
+// transfer (debug.instrumentExternalExchange). Cycles count from the first run and include those that wait for
+// the host.
+class BlockExecution {
+ public:
+  BlockExecution(Data data, std::size_t run, std::size_t block, std::uint64_t run_begin)
+      : data_(std::move(data)), run_(run), block_(block), run_begin_(run_begin) {}
+  std::shared_ptr<Program> program() const;
+  std::size_t tile() const;
+  std::uint64_t cyclesFrom() const;
+  std::uint64_t cyclesTo() const;
+  bool isStreamCopy() const;
+  bool isOverflow() const;  // a time in which the buffer was full, so that blocks were lost
+  bool isBlockFlush() const { return false; }  // the model records blocks on the host
+  bool isCommon() const { return !isStreamCopy() && !isOverflow(); }
+
+ private:
+  Data data_;
+  std::size_t run_, block_;
+  std::uint64_t run_begin_;
+};
+
 class ExecutionReport {
  public:
   explicit ExecutionReport(Data data) : data_(std::move(data)) {}
+  // Of all runs, in the order of their begin. One tile of each IPU has blocks (profiler.blocks.tile), those of
+  // transfers are on the tile that has the first element.
+  std::vector<BlockExecution> blocks(std::size_t tile) const;
   std::vector<Run> runs() const;
   std::vector<ExecutionStep> steps() const;  // of all runs
 
