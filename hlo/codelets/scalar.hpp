@@ -206,10 +206,12 @@ T leadingZeros(T a) {
   return static_cast<T>(bits == 0 ? width : static_cast<unsigned>(__builtin_clzll(bits)) - (64 - width));
 }
 
-// The device takes denormals for zero; their bits lie between zero and the first normal number.
-inline bool isPositiveDenormal(float a) { return bitsAs<unsigned>(a) - 1 < 0x007fffffu; }
-inline float ceil(float a) { return isPositiveDenormal(a) ? 1.0f : std::ceil(a); }
-inline float floor(float a) { return isPositiveDenormal(-a) ? -1.0f : std::floor(a); }
+// The device takes denormals for zero, in comparisons as well.
+inline float flushed(float a) {
+  return (bitsAs<unsigned>(a) & 0x7f800000u) != 0 ? a : bitsAs<float>(bitsAs<unsigned>(a) & 0x80000000u);
+}
+inline float ceil(float a) { return std::ceil(flushed(a)); }
+inline float floor(float a) { return std::floor(flushed(a)); }
 inline float trunc(float a) { return std::trunc(a); }
 inline float roundEven(float a) { return std::rint(a); }
 inline float roundAway(float a) { return std::round(a); }
