@@ -206,10 +206,12 @@ T leadingZeros(T a) {
   return static_cast<T>(bits == 0 ? width : static_cast<unsigned>(__builtin_clzll(bits)) - (64 - width));
 }
 
-// The device takes denormals for zero; their bits lie between zero and the first normal number.
-inline bool isPositiveDenormal(float a) { return bitsAs<unsigned>(a) - 1 < 0x007fffffu; }
-inline float ceil(float a) { return isPositiveDenormal(a) ? 1.0f : std::ceil(a); }
-inline float floor(float a) { return isPositiveDenormal(-a) ? -1.0f : std::floor(a); }
+// The device takes denormals for zero, in comparisons as well.
+inline float flushed(float a) {
+  return (bitsAs<unsigned>(a) & 0x7f800000u) != 0 ? a : bitsAs<float>(bitsAs<unsigned>(a) & 0x80000000u);
+}
+inline float ceil(float a) { return std::ceil(flushed(a)); }
+inline float floor(float a) { return std::floor(flushed(a)); }
 inline float trunc(float a) { return std::trunc(a); }
 inline float roundEven(float a) { return std::rint(a); }
 inline float roundAway(float a) { return std::round(a); }
@@ -217,9 +219,35 @@ inline float sqrt(float a) { return std::sqrt(a); }
 inline float rsqrt(float a) { return 1.0f / std::sqrt(a); }
 inline float inverse(float a) { return 1.0f / a; }
 inline float cbrt(float a) { return std::cbrt(a); }
-inline float sin(float a) { return std::sin(a); }
-inline float cos(float a) { return std::cos(a); }
-inline float tan(float a) { return std::tan(a); }
+// Sine and cosine of what an angle has beyond a multiple of pi / 2, to an error of 1.5 units in the last
+// place. The library's functions compute in f64, which the device has in software only: thousands of cycles
+// for an element.
+struct Turned {
+  float sine, cosine;
+  unsigned quarter;  // the multiple, in the low bits
+};
+constexpr float kLargestAngle = 1e5f;  // beyond it the multiple and the parts of pi / 2 have too few bits
+inline Turned turned(float a) {
+  constexpr float kRounding = 12582912;  // 1.5 * 2^23: a sum with it is a whole number, in its low bits
+  const float shifted = fma(a, 0.636619747f, kRounding), n = shifted - kRounding;
+  const float r = fma(-n, -1.71512451e-15f, fma(-n, -4.37113883e-8f, fma(-n, 1.57079637f, a))), u = r * r;
+  const float s = fma(fma(fma(2.71812159e-6f, u, -1.98393122e-4f), u, 8.33332930e-3f), u, -0.166666672f);
+  const float c = fma(fma(fma(2.43835669e-5f, u, -1.38866817e-3f), u, 4.16666204e-2f), u, -0.5f);
+  return {fma(s, r * u, r), fma(c, u, 1.0f), bitsAs<unsigned>(shifted)};
+}
+// The sine of the angle and `quarters` more.
+inline float sineAhead(const Turned& t, unsigned quarters) {
+  const unsigned quarter = t.quarter + quarters;
+  const float y = (quarter & 1u) != 0 ? t.cosine : t.sine;
+  return bitsAs<float>(bitsAs<unsigned>(y) ^ (quarter << 30 & 0x80000000u));
+}
+inline float sin(float a) { return abs(a) < kLargestAngle ? sineAhead(turned(a), 0) : std::sin(a); }
+inline float cos(float a) { return abs(a) < kLargestAngle ? sineAhead(turned(a), 1) : std::cos(a); }
+inline float tan(float a) {
+  if (!(abs(a) < kLargestAngle)) return std::tan(a);
+  const Turned t = turned(a);
+  return (t.quarter & 1u) != 0 ? -t.cosine / t.sine : t.sine / t.cosine;
+}
 inline float tanh(float a) { return std::tanh(a); }
 inline float exp(float a) { return std::exp(a); }
 inline float expm1(float a) { return std::expm1(a); }

@@ -45,12 +45,11 @@ inline Complex inverse(Complex a) { return divide({1, 0}, a); }
 // On the real axis an overflowing e^x times sin(0) would be NaN.
 inline Complex exp(Complex a) {
   const float size = std::exp(a.re);
-  return {size * std::cos(a.im), a.im == 0 ? a.im : size * std::sin(a.im)};
+  return {size * cos(a.im), a.im == 0 ? a.im : size * sin(a.im)};
 }
 inline Complex expm1(Complex a) {
-  const float half = std::sin(a.im / 2);
-  return {std::expm1(a.re) * std::cos(a.im) - 2 * half * half,
-          a.im == 0 ? a.im : std::exp(a.re) * std::sin(a.im)};
+  const float half = sin(a.im / 2);
+  return {std::expm1(a.re) * cos(a.im) - 2 * half * half, a.im == 0 ? a.im : std::exp(a.re) * sin(a.im)};
 }
 inline Complex log(Complex a) { return {std::log(abs(a)), std::atan2(a.im, a.re)}; }
 // |1 + a|^2 - 1 without cancellation near 0; the plain formula for large values.
@@ -73,19 +72,18 @@ inline Complex sqrt(Complex a) {
 }
 inline Complex rsqrt(Complex a) { return inverse(sqrt(a)); }
 inline Complex sin(Complex a) {
-  return {std::sin(a.re) * std::cosh(a.im),
-          a.im == 0 ? std::cos(a.re) * a.im : std::cos(a.re) * std::sinh(a.im)};
+  return {sin(a.re) * std::cosh(a.im), a.im == 0 ? cos(a.re) * a.im : cos(a.re) * std::sinh(a.im)};
 }
 inline Complex cos(Complex a) {
-  return {std::cos(a.re) * std::cosh(a.im),
-          a.im == 0 || a.re == 0 ? -(std::sin(a.re) * a.im) : -(std::sin(a.re) * std::sinh(a.im))};
+  return {cos(a.re) * std::cosh(a.im),
+          a.im == 0 || a.re == 0 ? -(sin(a.re) * a.im) : -(sin(a.re) * std::sinh(a.im))};
 }
 // sinh and cosh overflow long after the result is +-1.
 inline Complex tanh(Complex a) {
   if (std::isinf(a.re) && !std::isfinite(a.im)) return {std::copysign(1.0f, a.re), 0};
-  const float across = std::sin(a.im) * std::cos(a.im);
+  const float across = sin(a.im) * cos(a.im);
   if (std::fabs(a.re) > 10) return {std::copysign(1.0f, a.re), 4 * std::exp(-2 * std::fabs(a.re)) * across};
-  const float along = std::sinh(a.re), cosine = std::cos(a.im), below = along * along + cosine * cosine;
+  const float along = std::sinh(a.re), cosine = cos(a.im), below = along * along + cosine * cosine;
   return {along * std::cosh(a.re) / below, across / below};
 }
 // At both ends of the real axis the tangent has no limit.

@@ -183,7 +183,7 @@ inline Double minimum(Double a, Double b) {
 }
 inline Double clamp(Double low, Double x, Double high) { return minimum(maximum(x, low), high); }
 
-// Whole numbers. A denormal number is no whole number here, as in scalar.hpp.
+// Whole numbers. Denormals are zeros, as in scalar.hpp.
 inline Double trunc(Double a) {
   const int exponent = exponentOf(a) - 1023;
   if (exponent >= 52) return a;
@@ -193,11 +193,11 @@ inline Double trunc(Double a) {
 inline Double oneMore(Double a) { return add(a, {(a.bits & kSign64) | 1023ull << 52}); }
 inline Double floor(Double a) {
   const Double t = trunc(a);
-  return isNan(a) || t.bits == a.bits || (a.bits & kSign64) == 0 ? t : oneMore(t);
+  return isNan(a) || t.bits == a.bits || (a.bits & kSign64) == 0 || exponentOf(a) == 0 ? t : oneMore(t);
 }
 inline Double ceil(Double a) {
   const Double t = trunc(a);
-  return isNan(a) || t.bits == a.bits || (a.bits & kSign64) != 0 ? t : oneMore(t);
+  return isNan(a) || t.bits == a.bits || (a.bits & kSign64) != 0 || exponentOf(a) == 0 ? t : oneMore(t);
 }
 inline Double roundTo(Double a, bool even) {
   const int exponent = exponentOf(a) - 1023;

@@ -157,6 +157,33 @@ TEST(ElementaryFunctions) {
   }
 }
 
+// Close to the multiples of pi / 2, where little is left of an angle, and where the library takes over.
+TEST(SinesAndCosinesOfLargeAngles) {
+  std::vector<float> angles = {0.0f, -0.0f, 1e-40f, 99999.0f,
+                               1e5f, -1e5f, 3e7f,   std::numeric_limits<float>::infinity()};
+  for (int n = -300; n <= 300; ++n) {
+    const double angle = n * 212.0 * 1.5707963267948966;
+    for (const double less : {0.0, 1.5707963267948966, 3.14159265358979312})
+      angles.push_back(static_cast<float>(angle - less));
+    angles.push_back(std::nextafter(static_cast<float>(angle), 0.0f));
+  }
+  Bytes bytes(angles.size() * sizeof(float));
+  std::memcpy(bytes.data(), angles.data(), bytes.size());
+  Expression e;
+  e.inputs = {DType::kF32};
+  for (const ScalarOp op : {ScalarOp::kSin, ScalarOp::kCos, ScalarOp::kTan}) {
+    e.outputs.push_back(static_cast<std::uint16_t>(1 + e.code.size()));
+    e.code.push_back(Op(op, DType::kF32, DType::kF32, 0));
+  }
+  Graph graph = SmallGraph();
+  const std::vector<Tensor> inputs = {Linear(graph, DType::kF32, {angles.size()})};
+  Sequence prog;
+  const std::vector<Tensor> outputs = hlo::map(graph, e, inputs, std::vector<Tensor>(3), prog, "map");
+  ExpansionCheck check(graph, prog, inputs, outputs);
+  check.SameVertices();
+  check.SameValues({bytes}, Within(4));
+}
+
 TEST(OperationsOfIntegers) {
   for (const DType type : kIntegers) {
     std::vector<OperationRow> rows;

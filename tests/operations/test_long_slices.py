@@ -74,3 +74,18 @@ def test_cost_per_element_does_not_jump_with_the_size(part, updates):
         cost = estimate.cycles / n
         assert before is None or cost < 1.3 * before, (n, cost, before)
         before = cost
+
+
+@pytest.mark.parametrize("updates", [False, True], ids=["slice", "update"])
+def test_longer_windows_are_not_much_cheaper(updates):
+    """A window is shifted over all tiles from where that takes fewer cycles than to copy it on one."""
+    dearest = 0
+    for n in (4_000, 6_000, 8_000, 12_000, 18_000, 24_000):
+        x, u = jax.ShapeDtypeStruct((n,), jnp.float32), jax.ShapeDtypeStruct((n // 2,), jnp.float32)
+        i = jax.ShapeDtypeStruct((), jnp.int32)
+        if updates:
+            cycles = jax_ipu.estimate(lambda x, u, i: lax.dynamic_update_slice(x, u, (i,)), x, u, i).cycles
+        else:
+            cycles = jax_ipu.estimate(lambda x, i, n=n // 2: lax.dynamic_slice(x, (i,), (n,)), x, i).cycles
+        dearest = max(dearest, cycles)
+        assert dearest < 2 * cycles, n

@@ -36,8 +36,9 @@ def operation_cost(op, dtypes, shapes, result):
     for tensor in tensors:
         graph.map_linearly(tensor)
     order = [0, 2, 1] if op == "select" else [*range(len(dtypes)), *[0] * (3 - len(dtypes))]
+    library = int(op in ("sin", "cos", "tan"))  # the vertex calls the C library, as PopLibs' does
     expression = _ipu.Expression(
-        dtypes, [], [(op, dtypes[0] if op != "select" else result, result, *order, 0)], [len(dtypes)]
+        dtypes, [], [(op, dtypes[0] if op != "select" else result, result, *order, library)], [len(dtypes)]
     )
     _ipu.map(graph, expression, [t.broadcast(1000 // t.num_elements, 0) for t in tensors], program, "operation")
     return _ipu.compile_graph(graph, [program], "operation").cost().compute_cycles
@@ -53,6 +54,7 @@ def test_elementwise_primitives_cost_what_the_operations_do(name):
         result = np.int32 if attributes else result
         cycles = vertex_cost(primitive, *(((1000,), d) for d in dtypes), **attributes)
         own = [OWN_NAMES[d] for d in dtypes]
+        assert op not in ("sin", "cos") or dtype != np.float32 or cycles > 2_300 * 1_000
         assert cycles == operation_cost(op, own, [[1000]] * len(own), OWN_NAMES[result]), dtype
 
 

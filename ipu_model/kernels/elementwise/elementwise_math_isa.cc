@@ -44,22 +44,12 @@ void Elementary(const MicroArguments& m) {
 JAX_IPU_UNARY(Cbrt, Cbrt(x), ::cbrt(x))
 JAX_IPU_UNARY(Sqrt, __builtin_sqrtf(x), __builtin_sqrt(x))
 JAX_IPU_UNARY(Rsqrt, 1.0f / __builtin_sqrtf(x), 1.0 / __builtin_sqrt(x))
+// Denormals are zeros, as in comparisons: x < 0 ? ceil x : floor x must not be -1 for one.
+JAX_IPU_UNARY(Ceil, __builtin_ceilf(x), __builtin_ceil(x))
+JAX_IPU_UNARY(Floor, __builtin_floorf(x), __builtin_floor(x))
 JAX_IPU_UNARY(Trunc, __builtin_truncf(x), __builtin_trunc(x))
 JAX_IPU_UNARY(Rint, __builtin_rintf(x), __builtin_rint(x))
 #undef JAX_IPU_UNARY
-
-// StableHLO does not treat denormals as zero, but the processor is set to. Their bit patterns lie between
-// zero and the first normal number.
-static inline bool IsPositiveDenormal(std::uint32_t bits) { return bits - 1 < 0x007fffffu; }
-static inline bool IsPositiveDenormal(std::uint64_t bits) { return bits - 1 < 0x000fffffffffffffu; }
-struct CeilOp {
-  static float Apply(float x) { return IsPositiveDenormal(BitsOf(x)) ? 1.0f : __builtin_ceilf(x); }
-  static double Apply(double x) { return IsPositiveDenormal(BitsOf(x)) ? 1.0 : __builtin_ceil(x); }
-};
-struct FloorOp {
-  static float Apply(float x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0f : __builtin_floorf(x); }
-  static double Apply(double x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0 : __builtin_floor(x); }
-};
 
 // Rounds half away from zero. Adding 1/2 first would round 0.49999997 up.
 struct RoundAwayOp {

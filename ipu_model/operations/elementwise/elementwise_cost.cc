@@ -159,7 +159,7 @@ std::uint64_t ElementwiseCost::Cycles(const TargetModel& target, std::int64_t el
   const ScaledForm scaled = in_place_ ? ScaledFormOf(expression_, scalars_) : ScaledForm::kNone;
   if (scaled != ScaledForm::kNone)
     return ScaledArithmeticCycles(target, scaled, expression_.code.back().operand_type, elements);
-  if (!alone || hlo::constantDivisionOf(expression_, *only))
+  if (!alone || HasOwnCodelet(*only) || hlo::constantDivisionOf(expression_, *only))
     return Cycles(target, Generated(target), elements);
   const bool scalar = OperandsOf(only->op) == 2 && scalars_[only->operand[0]] != scalars_[only->operand[1]];
   return Cycles(target, Single(target, scalar), elements);

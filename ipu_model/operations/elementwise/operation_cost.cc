@@ -1,6 +1,7 @@
 #include "operations/elementwise/operation_cost.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "hlo/ScalarOps.hpp"
 #include "kernels/host/integer_division.h"
@@ -66,6 +67,15 @@ constexpr OperationCost kFloatCosts[] = {
     {ScalarOp::kReducePrecision, {6, 2}, {6, 4}, {4, 2}, {4, 4}},  // (m)
     {ScalarOp::kFma, {4, 2}, {4, 4}, {1, 2}, {1, 4}},              // (m) an add with one more load
     {ScalarOp::kNextAfter, {15, 1}, {15, 1}, {12, 1}, {12, 1}},    // (m) on the bits, one element at a time
+};
+// The functions of hlo/codelets/scalar.hpp in place of the library's, for angles below 1e5: 2 for the
+// quarter, 3 for the angle within it, 1, 5 and 4 for its square and both polynomials, 4 to compare the angle,
+// 7 to choose by the quarter; 13 in place of these 7 to choose, negate and divide for a tangent. f16 is
+// converted before and after. A vertex has the loads, the store and the control of its loop as well.
+constexpr OperationCost kTurns[] = {
+    {ScalarOp::kSin, {30, 1}, {32, 1}, {26, 1}, {28, 1}},
+    {ScalarOp::kCos, {30, 1}, {32, 1}, {26, 1}, {28, 1}},
+    {ScalarOp::kTan, {36, 1}, {38, 1}, {32, 1}, {34, 1}},
 };
 // What computes nothing; conversions have a cost of their own (CastLoop).
 constexpr ScalarOp kMoves[] = {ScalarOp::kReal, ScalarOp::kImag, ScalarOp::kComplex, ScalarOp::kBitcast,
@@ -190,10 +200,11 @@ int SoftwareMultiple(DType type) {
 
 bool IsHalf(DType type) { return type == DType::kF16; }
 
-const OperationCost& RowOf(ScalarOp op) {
-  for (const OperationCost& row : kFloatCosts) {
-    if (row.op == op) return row;
-  }
+const OperationCost& RowOf(const Instruction& i) {
+  for (const OperationCost& row : kTurns)
+    if (row.op == i.op && i.immediate != kOfPopLibs) return row;
+  for (const OperationCost& row : kFloatCosts)
+    if (row.op == i.op) return row;
   return kMoveCost;
 }
 
@@ -243,7 +254,7 @@ LoopCost LoopAlone(const Instruction& i, bool scalar, bool in_place) {
   } else if (type == DType::kPred) {
     cost = PredicateCost(i.op, scalar, in_place);
   } else {
-    const OperationCost& row = RowOf(i.op);
+    const OperationCost& row = RowOf(i);
     cost = IsHalf(type) ? row.f16 : row.f32;
     for (const OtherCost& other : kInPlaceCosts)
       if (in_place && other.op == i.op) cost = IsHalf(type) ? other.f16 : other.f32;
@@ -252,6 +263,12 @@ LoopCost LoopAlone(const Instruction& i, bool scalar, bool in_place) {
   }
   cost.cycles *= SoftwareMultiple(type);
   return cost;
+}
+
+bool HasOwnCodelet(const Instruction& i) {
+  return InFloatUnit(i.operand_type) && i.immediate != kOfPopLibs &&
+         std::any_of(std::begin(kTurns), std::end(kTurns),
+                     [&](const OperationCost& row) { return row.op == i.op; });
 }
 
 double UnitCycles(const TargetModel& target, const Instruction& i, int width) {
@@ -267,7 +284,7 @@ double UnitCycles(const TargetModel& target, const Instruction& i, int width) {
     const int cycles = alone.cycles > 30 ? alone.cycles - 6 : 1;
     return static_cast<double>(width * cycles * SoftwareMultiple(type));
   }
-  const OperationCost& row = RowOf(i.op);
+  const OperationCost& row = RowOf(i);
   const LoopCost unit = IsHalf(type) ? row.f16_unit : row.f32_unit;
   return static_cast<double>(CeilDivide(width, unit.elements) * unit.cycles * SoftwareMultiple(type));
 }
@@ -275,7 +292,7 @@ double UnitCycles(const TargetModel& target, const Instruction& i, int width) {
 double ArithmeticCycles(const TargetModel& target, const Instruction& i, int width) {
   const double cycles = UnitCycles(target, i, width);
   if (i.op == ScalarOp::kConvert || !InFloatUnit(i.operand_type)) return cycles;
-  const OperationCost& row = RowOf(i.op);
+  const OperationCost& row = RowOf(i);
   const LoopCost &unit = IsHalf(i.operand_type) ? row.f16_unit : row.f32_unit,
                  &alone = IsHalf(i.operand_type) ? row.f16 : row.f32;
   if (unit.cycles != alone.cycles || unit.elements != alone.elements) return cycles;

@@ -22,11 +22,18 @@ struct LoopCost {
   }
 };
 
+// Instruction::immediate of a sine, cosine or tangent that PopLibs' vertex computes, which popops asks for.
+// Others are computed by the functions of hlo/codelets/scalar.hpp.
+constexpr std::uint32_t kOfPopLibs = 1;
+
 bool InFloatUnit(DType type);
 
 // A vertex with this operation alone. `scalar`: one operand of two is the same for all elements. `in_place`:
 // the result is stored over an operand.
 LoopCost LoopAlone(const Instruction& instruction, bool scalar, bool in_place);
+
+// Whether codelets have a function of their own for it, also as the only operation (hlo/codelets/scalar.hpp).
+bool HasOwnCodelet(const Instruction& instruction);
 
 // Cycles in the floating-point unit, or beside the loads and stores for other types, for `width` elements of
 // a fused expression.

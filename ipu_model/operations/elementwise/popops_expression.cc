@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "kernels/vector/convert.h"
+#include "operations/elementwise/operation_cost.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -92,6 +93,8 @@ class Flattener {
     instruction.operand[0] = static_cast<std::uint16_t>(a);
     instruction.operand[1] = static_cast<std::uint16_t>(b);
     instruction.operand[2] = static_cast<std::uint16_t>(c);
+    if (op == ScalarOp::kSin || op == ScalarOp::kCos || op == ScalarOp::kTan)
+      instruction.immediate = kOfPopLibs;
     code_.push_back(instruction);
     if (code_.size() >= kFirstConstant) throw poplar::poplar_error("popops::map: the expression is too long");
     return emitted_[key] = kFirstResult + static_cast<int>(code_.size()) - 1;

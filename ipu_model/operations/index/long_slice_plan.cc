@@ -254,7 +254,7 @@ bool IsLongSlice(const Shape& whole, const Shape& window, DType type, const Targ
   const bool is_cut = held > SliceBudget(target.bytes_per_tile);
   const std::uint64_t gathered =
       DynamicSliceCycles(target, type, per_tile) + (is_cut ? exchange(per_tile) : 0);
-  return gathered > 2 * DigitsOfStarts(whole, window).size() * digit;
+  return gathered > DigitsOfStarts(whole, window).size() * digit;
 }
 
 LongSlice PlanLongSlice(const Shape& operand, const Shape& window, DType type, unsigned num_tiles,

@@ -11,7 +11,7 @@
 namespace ipu_model {
 
 // Whether a window of `window` in `whole` is too long to be gathered on a tile that holds all of its dynamic
-// dimensions, or is copied there for much longer than it is shifted over all tiles.
+// dimensions, or is copied there for longer than it is shifted over all tiles.
 bool IsLongSlice(const Shape& whole, const Shape& window, DType type, const TargetModel& target,
                  unsigned num_tiles);
 

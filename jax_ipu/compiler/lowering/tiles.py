@@ -13,6 +13,9 @@ from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.tile_calls import ATTRIBUTE, OnTiles, VertexCall
 from jax_ipu.compiler.types import Literal, Shape, num_elements
 
+# Functions of the C library, which vertices call where the codelets of other programs have their own.
+_OF_LIBRARY = ("sin", "cos", "tan")
+
 
 def lower_tile_put(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """The operand itself where it lies on the tiles, otherwise a copy there; a constant is made there."""
@@ -119,7 +122,7 @@ def _cycles_of_operation(context: Context, op: Op, call: VertexCall) -> int:
     elif call.operation == "select":  # lax.select_n takes what is chosen where the predicate is false first
         code = [("select", dtype, dtype, 0, 2, 1, 0)]
     else:
-        code = [(call.operation, dtypes[0], dtype, 0, n - 1, 0, 0)]
+        code = [(call.operation, dtypes[0], dtype, 0, n - 1, 0, int(call.operation in _OF_LIBRARY))]
     scalars = [o.shape[1:] != op.result.shape[1:] for o in op.operands]
     expression = _ipu.Expression(dtypes, [], code, [n + len(code) - 1])
     return _ipu.map_cycles(context.graph, expression, scalars, bool(call.aliases), elements)

@@ -349,25 +349,15 @@ Vector VectorCode::FloatUnary() {
   if (f64) return kNone;
   switch (static_cast<ScalarOp>(kind_.code)) {
     case ScalarOp::kTrunc:
-    case ScalarOp::kRoundNearestEven: {
-      const Vector result = registers_->New();
-      code_->VexImmediate(vex::kRound, wide(), result, 0, a, Is(ScalarOp::kTrunc) ? kTowardsZero : kNearest);
-      return result;
-    }
+    case ScalarOp::kRoundNearestEven:
     case ScalarOp::kFloor:
     case ScalarOp::kCeil: {
-      // Denormals, which the instruction takes for zero, round to -1 or 1 as well.
-      const bool floor = Is(ScalarOp::kFloor);
-      const Vector one = registers_->Use(Pool(floor ? kMinusOne : kOne)), result = registers_->New();
-      code_->VexImmediate(vex::kRound, wide(), result, 0, a, floor ? kDown : kUp);
-      code_->Vex(vex::kMove, wide(), kTemporary, 0, a);
-      if (floor) code_->Vex(vex::kXor, wide(), kTemporary, a, registers_->At(Pool(kSignBit).address));
-      code_->Vex(vex::kAdd32, wide(), kTemporary, kTemporary,
-                 registers_->At(Pool(~std::uint64_t{0}).address));
-      code_->Vex(vex::kMinimumU32, wide(), kTemporary + 1, kTemporary,
-                 registers_->At(Pool(0x007ffffe).address));
-      Op(vex::kEqual32, kTemporary, kTemporary, kTemporary + 1);
-      Blend(result, result, one, kTemporary);
+      const Vector result = registers_->New();
+      const std::uint8_t direction = Is(ScalarOp::kFloor)   ? kDown
+                                     : Is(ScalarOp::kCeil)  ? kUp
+                                     : Is(ScalarOp::kTrunc) ? kTowardsZero
+                                                            : kNearest;
+      code_->VexImmediate(vex::kRound, wide(), result, 0, a, direction);
       return result;
     }
     case ScalarOp::kSign: {

@@ -260,8 +260,8 @@ def _turned(
 ) -> Value:
     """The element at [..., j, k] times scale r^(j powers[k]), where r = exp(sign 2 pi i / n).
 
-    Sines take thousands of cycles, so the factors are tables: one for few elements, and otherwise one for
-    r^(j1 step powers[k]) and one for r^(j0 powers[k]), where j = j1 step + j0.
+    Two sines for each factor take longer than a product, so the factors are tables: one for few elements, and
+    otherwise one for r^(j1 step powers[k]) and one for r^(j0 powers[k]), where j = j1 step + j0.
     """
     *batch, many, few = columns.shape
     rank = len(batch)
