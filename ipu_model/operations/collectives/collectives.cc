@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/graph/graph_impl.h"
+#include "core/mapping/blocks.h"
 #include "core/target/target_model.h"
 #include "hlo/Elementwise.hpp"
 #include "hlo/Index.hpp"
@@ -85,6 +86,22 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
   return ipu_model::Mapping(mapping);
 }
 
+// The pieces [pieces, elements] as one strided view, with more dimensions where these are needed: the links
+// take elements from wherever they lie, so the parts of the columns of a matrix are not copied first.
+ipu_model::View ViewOfPieces(Graph& graph, const Tensor& pieces, Sequence& prog, const DebugContext& debug) {
+  const auto count = static_cast<std::int64_t>(pieces.dim(0));
+  if (pieces.blocks().size() == 1) {
+    ipu_model::View view = pieces.blocks()[0].view(pieces.elementType().id());
+    if (count == 1 && (view.shape.empty() || view.shape[0] != 1)) {
+      view.shape.insert(view.shape.begin(), 1);
+      view.strides.insert(view.strides.begin(), static_cast<std::int64_t>(pieces.dim(1)));
+    }
+    if (!view.shape.empty() && view.shape[0] == count && view.shape.size() <= ipu_model::kMaxRank)
+      return view;
+  }
+  return ipu_model::StridedView(graph, pieces, prog, {debug, "operand"});
+}
+
 // Transfers `pieces` [pieces, elements] between replicas; the result has the same form.
 Tensor AddCollective(Graph& graph, CollectivePattern pattern, const Tensor& pieces,
                      const ReplicaGroups& groups, std::vector<int> sources, LinkMethod method, Sequence& prog,
@@ -98,8 +115,11 @@ Tensor AddCollective(Graph& graph, CollectivePattern pattern, const Tensor& piec
   auto operation = std::make_unique<ipu_model::ReplicaCollective>(pattern, groups, std::move(sources),
                                                                   graph.getReplicationFactor(), method);
   operation->name = debug.getPathName();
-  operation->inputs.push_back(ipu_model::StridedView(graph, pieces, prog, {debug, "operand"}));
-  result.asView(&operation->outputs.emplace_back());
+  operation->inputs.push_back(ViewOfPieces(graph, pieces, prog, debug));
+  const ipu_model::Shape& sent = operation->inputs[0].shape;
+  std::vector<std::size_t> received(sent.begin(), sent.end());
+  received[0] = n;
+  result.reshape(received).asView(&operation->outputs.emplace_back());
   operation->Prepare();  // throws for invalid groups
   ipu_model::AddOperation(prog, std::move(operation));
   return result;
@@ -115,12 +135,11 @@ Tensor PartsFirst(const Tensor& data, std::size_t dimension, std::size_t n) {
   return data.reshape(shape).dimRoll(static_cast<unsigned>(dimension), 0);
 }
 
-// Joins the pieces [n, elements], each of the shape `piece`, along `dimension`.
+// Joins the pieces [n, elements] along `dimension`, which each of them, of the shape `piece`, has as its
+// first one: so the result is a strided view.
 Tensor JoinPieces(const Tensor& pieces, std::vector<std::size_t> piece, std::size_t dimension) {
-  std::vector<std::size_t> shape = piece;
-  shape.insert(shape.begin(), pieces.dim(0));
-  piece[dimension] *= pieces.dim(0);
-  return pieces.reshape(shape).dimRoll(0, static_cast<unsigned>(dimension)).reshape(piece);
+  piece[0] *= pieces.dim(0);
+  return pieces.reshape(piece).dimRoll(0, static_cast<unsigned>(dimension));
 }
 
 // Whether a body is one sum or product of narrow floats, which is computed in f32.
@@ -286,9 +305,10 @@ Tensor AllReduceOfSizes(Graph& graph, const Tensor& data, const std::map<std::si
 Tensor allGather(Graph& graph, const Tensor& data, std::size_t dimension, const ReplicaGroups& groups,
                  Sequence& prog, const DebugContext& debugContext, const OptionFlags& options) {
   CheckDimension(data, dimension, 1, debugContext);
-  const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(data), groups, {},
+  const Tensor first = data.dimRoll(static_cast<unsigned>(dimension), 0);
+  const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(first), groups, {},
                                       MethodOf(options), prog, debugContext);
-  return JoinPieces(pieces, data.shape(), dimension);
+  return JoinPieces(pieces, first.shape(), dimension);
 }
 
 Tensor allToAll(Graph& graph, const Tensor& data, std::size_t splitDimension, std::size_t concatDimension,
@@ -297,11 +317,12 @@ Tensor allToAll(Graph& graph, const Tensor& data, std::size_t splitDimension, st
   const std::size_t n = GroupSize(groups, debugContext);
   CheckDimension(data, splitDimension, n, debugContext);
   CheckDimension(data, concatDimension, 1, debugContext);
-  std::vector<std::size_t> piece = data.shape();
-  piece[splitDimension] /= n;
-  const Tensor parts = PartsFirst(data, splitDimension, n).reshape({n, data.numElements() / n});
-  const Tensor pieces = AddCollective(graph, CollectivePattern::kTranspose, parts, groups, {},
-                                      MethodOf(options), prog, debugContext);
+  const Tensor parts =
+      PartsFirst(data, splitDimension, n).dimRoll(static_cast<unsigned>(concatDimension) + 1, 1);
+  const std::vector<std::size_t> piece(parts.shape().begin() + 1, parts.shape().end());
+  const Tensor pieces =
+      AddCollective(graph, CollectivePattern::kTranspose, parts.reshape({n, data.numElements() / n}), groups,
+                    {}, MethodOf(options), prog, debugContext);
   return JoinPieces(pieces, piece, concatDimension);
 }
 
