@@ -56,6 +56,7 @@ from jax_ipu.compiler.passes.state import (
     padded_state,
     read_ahead,
     readers_first,
+    stacks,
 )
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
@@ -132,6 +133,10 @@ _SAVE_MEMORY = frozenset(
 _BEFORE_CHANGES = "scalar branches"
 
 
+def _stacks(module: Module, signature: Signature) -> None:
+    stacks.run(module, signature.aliases())
+
+
 def _schedule(module: Module, signature: Signature) -> None:
     schedule.run(module, signature.aliases(), signature.host_results)
 
@@ -159,6 +164,7 @@ def _whole_reads_ahead(module: Module, signature: Signature) -> None:
 
 # Passes that need to know which results take the storage of which arguments.
 STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
+    ("stacks", _stacks),
     ("schedule", _schedule),
     ("readers first", _readers_first),
     ("inplace", _inplace),
