@@ -33,6 +33,7 @@ from jax_ipu.compiler.passes.arithmetic import (
 from jax_ipu.compiler.passes.collectives import (
     combine_collectives,
     scattered_sums,
+    scatters_after_loops,
     sum_collectives,
     sums_after_loops,
 )
@@ -84,6 +85,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("sums after loops", sums_after_loops.run),
     ("sum collectives", sum_collectives.run),
     ("scattered sums", scattered_sums.run),
+    ("scatters after loops", scatters_after_loops.run),
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
     ("counted rows", counted_rows.run),
@@ -125,7 +127,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("outline", outline.run),
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
-_COST_MEMORY = frozenset(("combine collectives", "depthwise", "invariants", "last updates"))
+_COST_MEMORY = frozenset(("combine collectives", "depthwise", "invariants", "last updates", "scatters after loops"))
 _SAVE_MEMORY = frozenset(
     ("recompute", "outline", "order statistics", "row loops", "long reductions", "long rows", "index parts")
 )
