@@ -2,8 +2,10 @@
 #include "hlo/Collectives.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -91,38 +93,77 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
 ipu_model::View ViewOfPieces(Graph& graph, const Tensor& pieces, Sequence& prog, const DebugContext& debug) {
   const auto count = static_cast<std::int64_t>(pieces.dim(0));
   if (pieces.blocks().size() == 1) {
-    ipu_model::View view = pieces.blocks()[0].view(pieces.elementType().id());
-    if (count == 1 && (view.shape.empty() || view.shape[0] != 1)) {
-      view.shape.insert(view.shape.begin(), 1);
-      view.strides.insert(view.strides.begin(), static_cast<std::int64_t>(pieces.dim(1)));
+    const ipu_model::View found = pieces.blocks()[0].view(pieces.elementType().id());
+    ipu_model::View view = found;
+    view.shape = {count};
+    view.strides = {static_cast<std::int64_t>(pieces.dim(1))};
+    std::size_t d = 0;
+    if (count > 1 && !found.shape.empty() && found.shape[0] == count) view.strides[0] = found.strides[d++];
+    for (; d < found.shape.size(); ++d) {
+      if (found.shape[d] == 1) continue;
+      view.shape.push_back(found.shape[d]);
+      view.strides.push_back(found.strides[d]);
     }
-    if (!view.shape.empty() && view.shape[0] == count && view.shape.size() <= ipu_model::kMaxRank)
-      return view;
+    if (view.shape.size() == 1) {
+      view.shape.push_back(1);
+      view.strides.push_back(1);
+    }
+    if (view.num_elements() == found.num_elements() && view.shape.size() <= ipu_model::kMaxRank) return view;
   }
   return ipu_model::StridedView(graph, pieces, prog, {debug, "operand"});
+}
+
+// How what is received lies in memory.
+enum class Received {
+  kPieces,  // piece after piece, the same elements of all pieces on one tile
+  kJoined,  // as the operand, but along the first dimension of the pieces, which are joined there
+};
+
+// The dimensions of the pieces in the order of the operand's memory, with the number of the piece, dimension
+// 0, before the first one.
+std::vector<unsigned> JoinedOrder(const ipu_model::View& pieces) {
+  std::vector<unsigned> order(pieces.shape.size() - 1);
+  std::iota(order.begin(), order.end(), 1u);
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) {
+    return std::abs(pieces.strides[a]) > std::abs(pieces.strides[b]);
+  });
+  order.insert(std::find(order.begin(), order.end(), 1u), 0);
+  return order;
 }
 
 // Transfers `pieces` [pieces, elements] between replicas; the result has the same form.
 Tensor AddCollective(Graph& graph, CollectivePattern pattern, const Tensor& pieces,
                      const ReplicaGroups& groups, std::vector<int> sources, LinkMethod method, Sequence& prog,
-                     const DebugContext& debug) {
+                     const DebugContext& debug, Received received = Received::kPieces) {
   const std::size_t n = pattern == CollectivePattern::kPermute ? 1 : GroupSize(groups, debug);
   const DType type = pieces.elementType().id();
-  const ipu_model::Shape shape = {static_cast<std::int64_t>(n), static_cast<std::int64_t>(pieces.dim(1))};
-  Tensor result =
-      NewTensor(graph, type, shape, PiecesMapping(graph, type, shape[0], shape[1]), debug.getPathName());
-  if (result.numElements() == 0) return result;
+  const ipu_model::Shape flat = {static_cast<std::int64_t>(n), static_cast<std::int64_t>(pieces.dim(1))};
+  if (ipu_model::NumElements(flat) == 0)
+    return NewTensor(graph, type, flat, PiecesMapping(graph, type, flat[0], flat[1]), debug.getPathName());
   auto operation = std::make_unique<ipu_model::ReplicaCollective>(pattern, groups, std::move(sources),
                                                                   graph.getReplicationFactor(), method);
   operation->name = debug.getPathName();
   operation->inputs.push_back(ViewOfPieces(graph, pieces, prog, debug));
-  const ipu_model::Shape& sent = operation->inputs[0].shape;
-  std::vector<std::size_t> received(sent.begin(), sent.end());
-  received[0] = n;
-  result.reshape(received).asView(&operation->outputs.emplace_back());
+  ipu_model::Shape shape = operation->inputs[0].shape;
+  shape[0] = flat[0];
+  std::vector<unsigned> order = JoinedOrder(operation->inputs[0]);
+  Tensor result;
+  if (received == Received::kPieces || order[0] == 0) {
+    result = NewTensor(graph, type, shape, PiecesMapping(graph, type, flat[0], flat[1]), debug.getPathName());
+  } else {
+    ipu_model::Shape in_order;
+    std::vector<unsigned> back(order.size());
+    for (unsigned d = 0; d < order.size(); ++d) {
+      in_order.push_back(shape[order[d]]);
+      back[order[d]] = d;
+    }
+    const ipu_model::Mapping mapping = ipu_model::LinearMapping(graph, type, ipu_model::NumElements(flat));
+    result = NewTensor(graph, type, in_order, mapping, debug.getPathName()).dimShuffle(back);
+  }
+  result.asView(&operation->outputs.emplace_back());
   operation->Prepare();  // throws for invalid groups
   ipu_model::AddOperation(prog, std::move(operation));
-  return result;
+  return result.reshape({n, pieces.dim(1)});
 }
 
 Tensor AsOnePiece(const Tensor& data) { return data.reshape({1, data.numElements()}); }
@@ -307,7 +348,7 @@ Tensor allGather(Graph& graph, const Tensor& data, std::size_t dimension, const 
   CheckDimension(data, dimension, 1, debugContext);
   const Tensor first = data.dimRoll(static_cast<unsigned>(dimension), 0);
   const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(first), groups, {},
-                                      MethodOf(options), prog, debugContext);
+                                      MethodOf(options), prog, debugContext, Received::kJoined);
   return JoinPieces(pieces, first.shape(), dimension);
 }
 
@@ -322,7 +363,7 @@ Tensor allToAll(Graph& graph, const Tensor& data, std::size_t splitDimension, st
   const std::vector<std::size_t> piece(parts.shape().begin() + 1, parts.shape().end());
   const Tensor pieces =
       AddCollective(graph, CollectivePattern::kTranspose, parts.reshape({n, data.numElements() / n}), groups,
-                    {}, MethodOf(options), prog, debugContext);
+                    {}, MethodOf(options), prog, debugContext, Received::kJoined);
   return JoinPieces(pieces, piece, concatDimension);
 }
 
