@@ -156,11 +156,12 @@ class Collectives {
 
 void expandCollective(Graph& graph, const Collective& collective, const Tensor& pieces, const Tensor& out,
                       Sequence& prog, const poplar::DebugContext& debugContext) {
-  Collectives all(graph, collective, pieces, prog, debugContext);
+  const auto flat = [](const Tensor& tensor) { return tensor.flatten(1, tensor.rank()); };
+  Collectives all(graph, collective, flat(pieces), prog, debugContext);
   if (collective.pattern == Collective::Pattern::kPermute)
-    all.permute(out);
+    all.permute(flat(out));
   else
-    all.exchange(out);
+    all.exchange(flat(out));
 }
 
 }  // namespace hlo

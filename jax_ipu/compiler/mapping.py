@@ -380,6 +380,8 @@ def _visit(
                 demand = demands.get(result)
                 if demand is not None:
                     _want(demands, operand, demand.before(op))
+                if name == "reshape" and result in partners:
+                    partners.setdefault(operand, partners[result])
         elif name == "ipu.map":
             for array in arrays(op) if stencils else ():
                 stencil = stencils.get(array.shape)
@@ -455,6 +457,13 @@ def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:
         demands[value] = demand
 
 
+def _is_state(value: Value) -> bool:
+    """Whether the value is an argument or loop state, or an item of such a stack."""
+    if value.op is not None and value.op.name == "slice" and stack_of(value.op) is not None:
+        value = value.op.operands[0]
+    return value.op is None
+
+
 # What makes these is cheap to read from anywhere, or takes so long per element that all tiles should share the work.
 _FREE = frozenset({"broadcast_in_dim", "ipu.threefry2x32"})
 
@@ -470,7 +479,7 @@ def _share(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -
     if best is None or source is None:
         return
     source = partners.get(source, source)
-    updates = source.op is None  # an argument or loop state, which this op may update
+    updates = _is_state(source)  # which this op may update
     for operand in op.operands:
         producer = operand.op
         if operand.shape == shape and (producer is None or producer.name not in _FREE):

@@ -33,6 +33,7 @@ from jax_ipu.compiler.passes.arithmetic import (
 from jax_ipu.compiler.passes.collectives import (
     combine_collectives,
     scattered_sums,
+    scatters_after_loops,
     sum_collectives,
     sums_after_loops,
 )
@@ -56,6 +57,7 @@ from jax_ipu.compiler.passes.state import (
     padded_state,
     read_ahead,
     readers_first,
+    stacks,
 )
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
@@ -83,6 +85,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("sums after loops", sums_after_loops.run),
     ("sum collectives", sum_collectives.run),
     ("scattered sums", scattered_sums.run),
+    ("scatters after loops", scatters_after_loops.run),
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
     ("counted rows", counted_rows.run),
@@ -124,12 +127,16 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("outline", outline.run),
 )
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
-_COST_MEMORY = frozenset(("combine collectives", "depthwise", "invariants", "last updates"))
+_COST_MEMORY = frozenset(("combine collectives", "depthwise", "invariants", "last updates", "scatters after loops"))
 _SAVE_MEMORY = frozenset(
     ("recompute", "outline", "order statistics", "row loops", "long reductions", "long rows", "index parts")
 )
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
+
+
+def _stacks(module: Module, signature: Signature) -> None:
+    stacks.run(module, signature.aliases())
 
 
 def _schedule(module: Module, signature: Signature) -> None:
@@ -159,6 +166,7 @@ def _whole_reads_ahead(module: Module, signature: Signature) -> None:
 
 # Passes that need to know which results take the storage of which arguments.
 STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
+    ("stacks", _stacks),
     ("schedule", _schedule),
     ("readers first", _readers_first),
     ("inplace", _inplace),

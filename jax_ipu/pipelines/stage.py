@@ -68,7 +68,11 @@ class Stage:
         return Mesh(np.array(self._devices), (_AXIS,))
 
     def put(self, tree: Any) -> Any:
-        """The arrays on the stage's IPU, or on each of them."""
+        """The arrays on the stage's IPU, or on each of them; raises ValueError if it has only names."""
+        if isinstance(self._devices[0], str):
+            raise ValueError(
+                f"{self._devices[0]!r} is a name, for estimates alone; a pipeline runs on devices of jax.devices('ipu')"
+            )
         return jax.device_put(tree, self._devices[0] if self.replicas == 1 else NamedSharding(self._mesh(), _WHOLE))
 
     def put_parts(self, tree: Any) -> Any:

@@ -65,8 +65,9 @@ def pipeline(
         compiler_options: for all programs of the stages, as ``jax.jit`` takes them.
 
     Raises:
-        ValueError: no stages, another number of devices than stages, a device twice, stages on different numbers of
-            devices, no such schedule, or no micro-batches.
+        ValueError: no stages, another number of devices than stages, a device twice or that is no IPU, stages on
+            different numbers of devices, no such schedule, or no micro-batches.
+        TypeError: a stage is no function, or the devices are no list.
 
     Examples:
         >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
@@ -109,6 +110,10 @@ class Pipeline:
         if callable(stages):
             raise TypeError(
                 "the stages of a pipeline are a list of functions; jax_ipu.split_into_stages makes one of a loss"
+            )
+        if isinstance(devices, str) or not hasattr(devices, "__iter__"):
+            raise TypeError(
+                f"the devices of a pipeline are a list, of one or several for each stage; this is {devices!r}"
             )
         replicated = [_several(device) for device in devices]
         _check(stages, replicated, gradient_accumulation, schedule)
@@ -427,6 +432,11 @@ class Pipeline:
 
         inputs = [jax.tree.map(shape_of, x)]
         for number, (stage, one) in enumerate(zip(self._stages, params, strict=True)):
+            if whole := [leaf for leaf in jax.tree.leaves(one) if not jnp.issubdtype(leaf.dtype, jnp.inexact)]:
+                raise ValueError(
+                    f"stage {number} has weights of {_described(whole)}, which have no gradient: weights are floats; a"
+                    " function may use other arrays without being given them"
+                )
             extra = targets if stage.last else ()
             try:
                 result = jax.eval_shape(stage.function, one, inputs[number], *extra)
@@ -436,7 +446,9 @@ class Pipeline:
             if stage.last:
                 if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
                     raise ValueError(f"the last stage returns {_described(result)}, not a loss: a scalar of floats")
-            elif not all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(result)):
+            elif not (leaves := jax.tree.leaves(result)) or not all(
+                jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves
+            ):
                 raise ValueError(f"stage {number} returns {_described(result)}: activations between stages are floats")
             inputs.append(result)
         return inputs
@@ -463,12 +475,19 @@ def _several(devices: Any) -> list[Any]:
 def _check(stages: Sequence[Any], devices: Sequence[list[Any]], batches: int, schedule: str) -> None:
     if not stages:
         raise ValueError("a pipeline has at least one stage")
+    for number, stage in enumerate(stages):
+        if not callable(stage):
+            raise TypeError(f"stage {number} of the pipeline is no function: {stage!r}")
     if len(devices) != len(stages):
         raise ValueError(f"a pipeline of {len(stages)} stages needs as many devices, not {len(devices)}")
     counts = sorted({len(own) for own in devices})
     if len(counts) > 1 or counts[0] == 0:
         raise ValueError(f"the stages of a pipeline have as many IPUs each, at least one; these have {counts}")
     every = [device for own in devices for device in own]
+    for device in every:
+        # Names take the place of IPUs in what is only estimated.
+        if not isinstance(device, str) and getattr(device, "platform", None) != "ipu":
+            raise ValueError(f"the stages of a pipeline are on IPUs, of jax.devices('ipu'); {device!r} is none")
     twice = sorted({str(device) for device in every if every.count(device) > 1})
     if twice:
         raise ValueError(f"{', '.join(twice)} is given for more than one stage: each needs a device of its own")

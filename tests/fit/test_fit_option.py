@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import pytest
 
 import jax_ipu
+from jax_ipu import _ipu
 from jax_ipu.compiler.build import Savings
+from support.stages import lowered
 
 OFF = {"ipu_fit": "off", "ipu_advice_seconds": 0}
 # A small device, so that programs that do not fit compile at once.
@@ -42,6 +44,24 @@ def test_a_program_that_fits_is_the_same():
     default = jax_ipu.estimate(distances, *arguments, target=TARGET)
     off = jax_ipu.estimate(distances, *arguments, target=TARGET, compiler_options=OFF)
     assert off.fits and (off.cycles, off.fullest_tile_bytes) == (default.cycles, default.fullest_tile_bytes)
+
+
+def test_limits_of_buffers_end_with_the_attempt():
+    """The graph is compiled again where it does not fit with the programs that swap states."""
+    function, arguments = PROGRAMS["buffers"]
+    program = str(jax.jit(function).trace(*arguments).lower(lowering_platforms=("ipu",)).compiler_ir())
+    mapped, graph = lowered(program, num_tiles=16)
+
+    def cycles(limits):
+        plans = _ipu.TilePlanCache()
+        plans.limits_buffers = limits
+        try:
+            return _ipu.compile_graph(graph.graph, graph.programs, mapped.module.name, plans).report().cycles.total
+        except _ipu.OutOfMemory as error:
+            return error.report.cycles.total
+
+    with_large_buffers, with_small = cycles(False), cycles(True)
+    assert cycles(False) == with_large_buffers < with_small == cycles(True)
 
 
 def test_other_values_are_refused():

@@ -153,6 +153,11 @@ MADE = {
     "a device twice": (dict(devices=[IPUS[0], *IPUS[:3]]), "is given for more than one stage"),
     "schedule": (dict(schedule="groupd"), "there is no schedule 'groupd'.*Did you mean grouped"),
     "batches": (dict(gradient_accumulation=0), "at least one micro-batch"),
+    "a device of another platform": (
+        dict(devices=[*IPUS[:3], jax.devices("cpu")[0]]),
+        "are on IPUs, of jax.devices.'ipu'.; .*(Cpu|CPU).* is none",
+    ),
+    "numbers of devices": (dict(devices=range(4)), "are on IPUs, of jax.devices.'ipu'.; 0 is none"),
 }
 
 
@@ -163,7 +168,52 @@ def test_pipelines_that_cannot_be(name):
         jax_ipu.pipeline(**{"stages": STAGES, "devices": IPUS[:4], **changes})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (dict(devices=IPUS[0]), "the devices of a pipeline are a list.*ipu"),
+        (dict(stages=[embed, block, "block", loss]), "stage 2 of the pipeline is no function: 'block'"),
+    ],
+)
+def test_what_is_no_list_or_function(changes, message):
+    with pytest.raises(TypeError, match=message):
+        jax_ipu.pipeline(**{"stages": STAGES, "devices": IPUS[:4], **changes})
+
+
+def test_a_pipeline_of_names_is_only_estimated():
+    params, batch = model()
+    pipe = jax_ipu.pipeline(STAGES, devices=list("abcd"), gradient_accumulation=BATCHES)
+    assert pipe.timeline(params, *batch).whole > 0
+    with pytest.raises(ValueError, match="'a' is a name, for estimates alone"):
+        pipe.value_and_grad(params, *batch)
+
+
+def test_training_and_evaluation_in_turns():
+    """And batches of two sizes: an engine has all programs of a stage, so none is loaded again."""
+    params, batch = model()
+    devices = IPUS[:4]
+    pipe = jax_ipu.pipeline(STAGES, devices=devices, optimizer=optax.adam(0.01), gradient_accumulation=3)
+    state = pipe.init(params)
+
+    def turn(state):
+        for rows in (ROWS, ROWS // 2):
+            part = tuple(a[:rows] for a in batch)
+            state, _ = pipe.step(state, *part)
+            value = pipe.loss(state.params, *part)
+            close(value, on_cpu(whole, (jax.tree.map(np.asarray, state.params), *part)))
+        return state
+
+    state = turn(turn(state))
+    before = [jax_ipu.counters(device).engine_loads for device in devices]
+    turn(state)
+    assert [jax_ipu.counters(device).engine_loads for device in devices] == before
+
+
 CALLED = {
+    "whole numbers": (
+        lambda p, b: ([*p[:3], {"out": np.ones((WIDTH, 3), np.int32)}], b),
+        r"stage 3 has weights of int32\[16, 3\], which have no gradient",
+    ),
     "rows": (lambda p, b: (p, tuple(a[:10] for a in b)), "a batch of 10 rows cannot be cut into 6 equal micro-batches"),
     "different rows": (
         lambda p, b: (p, (b[0], b[1][:6], b[2])),
@@ -190,6 +240,7 @@ def test_batches_and_weights_that_do_not_fit(name):
 def test_what_stages_return_is_checked():
     params, batch = model()
     for stages, message in (
+        ([lambda w, x: None, *STAGES[1:]], "stage 0 returns nothing: activations between stages are floats"),
         ([lambda w, x: x, *STAGES[1:]], r"stage 0 returns int32\[2\]: activations between stages are floats"),
         ([*STAGES[:3], lambda w, x, y, weight: y], "the last stage returns .* not a loss"),
     ):

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from jax_ipu import _ipu, compiler
+from jax_ipu.compiler.ir import LOOPS
 from jax_ipu.compiler.options import compile_options, serialize_options
 from jax_ipu.integration.programs import artifact
 from support.modes import array, close, on_cpu
@@ -37,6 +38,36 @@ def in_host(value):
 
 def layers(weights, x):
     return jax.lax.scan(lambda h, w: (jnp.tanh(h @ on_device(w)), None), x, weights)[0]
+
+
+def unknown_trips(weights, x, count):
+    """As many layers as an argument says."""
+
+    def layer(i, h):
+        return jnp.tanh(h @ on_device(jax.lax.dynamic_index_in_dim(weights, i, keepdims=False)))
+
+    return jax.lax.fori_loop(0, count, layer, x)
+
+
+def until_large(weights, x):
+    """How many trips there are follows from what they compute."""
+
+    def layer(state):
+        i, h = state
+        return i + 1, h + abs(h @ on_device(jax.lax.dynamic_index_in_dim(weights, i, keepdims=False)))
+
+    return jax.lax.while_loop(lambda state: (state[1].sum() < 50) & (state[0] < LAYERS), layer, (0, x))
+
+
+def offload_in_a_trip(x):
+    """What one trip puts into host memory and takes back."""
+
+    def trip(total, row):
+        kept = in_host(jnp.sin(row))
+        wide = jnp.cos(jnp.outer(row, row + total))
+        return jnp.tanh(wide @ on_device(kept)), None
+
+    return jax.lax.scan(trip, x[0], x)[0]
 
 
 def train(weights, momentum, x):
@@ -168,6 +199,10 @@ PROGRAMS = {
         {0, 1},
         {1},
     ),
+    "unknown trips": (unknown_trips, (WEIGHTS, X, np.int32(3)), {0}, set()),
+    "no trips": (unknown_trips, (WEIGHTS, X, np.int32(0)), {0}, set()),
+    "until it is large": (until_large, (WEIGHTS, X), {0}, set()),
+    "offload in a trip": (offload_in_a_trip, (X,), set(), set()),
     "nothing": (lambda x: on_device(x) + 1, (np.zeros((0, 4), np.float32),), {0}, {0}),
 }
 
@@ -221,6 +256,9 @@ MOVED = {
     "rows by index": (4 + FLOATS.nbytes // 6 * 5, FLOATS.nbytes // 6 * 5),
     "reverse": (6 * 16, 6 * 16 + 16),
     "read again": (H + LAYERS * H, LAYERS * H + H),
+    "unknown trips": (3 * W // LAYERS + H + 4, H),
+    "no trips": (H + 4, H),
+    "offload in a trip": (2 * H, H + H // BATCH),
 }
 
 
@@ -237,6 +275,7 @@ def test_moves_what_the_schedule_needs(name, options):
 
 # How many reads of rows the loops of a program start a trip ahead.
 AHEAD = {"layers": 1, "training": 5, "reverse": 1, "read again": 1, "integers": 1, "half precision": 1}
+AHEAD |= {"unknown trips": 1, "no trips": 1, "until it is large": 0, "offload in a trip": 1}
 
 
 @pytest.mark.parametrize("name", AHEAD)
@@ -247,7 +286,7 @@ def test_rows_are_read_ahead(name):
     takes = []
     for count in (0, 2):
         module = mapped(program, compile_options(with_io_tiles(count)), num_tiles=8).module
-        loops = [op.regions[0] for op in module.main.block.walk() if op.name == "ipu.repeat"]
+        loops = [op.regions[-1] for op in module.main.block.walk() if op.name in LOOPS]
         takes.append(sum(op.name == "ipu.take_ahead" for body in loops for op in body.ops))
     assert takes == [0, AHEAD[name]]
 
@@ -270,6 +309,26 @@ def test_the_row_of_the_next_trip_arrives_beside_the_computation():
         assert estimate.streaming_bytes_in == 16 * 256 * 256 * 4
         assert "streaming memory" in str(estimate)
     assert "streaming memory" not in str(jax_ipu.estimate(lambda x: x + 1, arguments[1]))
+
+
+def test_rows_arrive_beside_the_computation_where_trips_are_unknown():
+    """A loop of unknown length is counted as one trip, which starts one transfer."""
+    shapes = (((16, 256, 256), HOST), ((4096, 256), SRAM))
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding) for shape, sharding in shapes]
+    count = jax.ShapeDtypeStruct((), jnp.int32, sharding=SRAM)
+    options = {"compiler_options": {"ipu_io_tiles": 32}}
+    known = jax_ipu.estimate(layers, *arguments, **options)
+    unknown = jax_ipu.estimate(unknown_trips, *arguments, count, **options)
+    assert unknown.overlapped_seconds == pytest.approx(known.overlapped_seconds / 15, rel=0.05)
+
+
+def test_what_a_trip_offloads_arrives_beside_its_computation():
+    def of(io_tiles):
+        x = jax.ShapeDtypeStruct((4, 1024), jnp.float32, sharding=SRAM)
+        return jax_ipu.estimate(offload_in_a_trip, x, compiler_options={"ipu_io_tiles": io_tiles})
+
+    assert of(0).overlapped_seconds == 0 and of(32).overlapped_seconds > 0
+    assert of(32).host_bytes_in == of(0).host_bytes_in
 
 
 def test_the_row_of_the_trip_before_leaves_beside_the_computation():

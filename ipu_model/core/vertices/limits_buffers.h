@@ -29,20 +29,33 @@ class LimitsBuffers {
   // few.
   bool LimitBuffers(std::int64_t bytes) {
     if (bytes < kLeast || (limit_ > 0 && limit_ <= bytes)) return false;
+    if (!is_lowered_) planned_limit_ = limit_;
+    is_lowered_ = true;
     limit_ = bytes;
     PlanAgain();
     return true;
   }
+  // Takes back what LimitBuffers has done.
+  void Unlimit() {
+    if (!is_lowered_) return;
+    is_lowered_ = false;
+    limit_ = planned_limit_;
+    PlanAgain();
+  }
 
  protected:
   virtual bool HasPlanFor(std::int64_t /*bytes*/) const { return true; }
-  // Called when the limit has been lowered.
+  // Called when the limit is another.
   virtual void PlanAgain() {}
+  bool is_lowered() const { return is_lowered_; }
 
   std::int64_t limit_ = 0;
 
  private:
   static constexpr std::int64_t kLeast = 512;
+
+  bool is_lowered_ = false;
+  std::int64_t planned_limit_ = 0;  // before it was lowered
 };
 
 }  // namespace ipu_model

@@ -129,16 +129,21 @@ class CycleWalk {
       case ProgramKind::kSwitch: {
         const Cycles decision = Decision();
         const std::uint64_t before = std::exchange(under_way_, 0), used = io_uses_;
+        std::uint64_t started = 0;  // what is left of the longest transfer that a branch starts
         // Count the most expensive branch.
         for (std::size_t i = 0; i < node.children.size(); ++i) {
           const Cycles branch = Walk(*node.children[i], executions);
+          started = std::max(started, std::exchange(under_way_, 0));
           if (branch.total() <= cycles.total()) continue;
           cycles = branch;
           if (counted != nullptr) *counted = i;
         }
         cycles += decision;
-        under_way_ = io_uses_ == used ? before : 0;
-        Overlap(cycles.total(), executions);
+        under_way_ = started;
+        if (io_uses_ == used) {
+          under_way_ = before;
+          Overlap(cycles.total(), executions);
+        }
         return cycles;
       }
       case ProgramKind::kCall:

@@ -121,6 +121,33 @@ TEST(TransfersGoOnBesideTheTilesThatCompute) {
   CHECK(much.overlapped_link_cycles < much.host_link_cycles);
 }
 
+TEST(TransfersThatABranchStartsGoOnBesideWhatFollows) {
+  const auto of = [](bool in_branch) {
+    const Device device = SmallDevice();
+    Graph graph(ipu_model::GraphWithIoTiles(device.getTarget(), replication_factor(1), kIoTiles));
+    const RemoteBuffer rows = graph.addRemoteBuffer("rows", FLOAT, kRow, 1);
+    const Tensor slot = graph.addVariable(FLOAT, {kRow}, "slot"), y = graph.addVariable(FLOAT, {kRow}, "y");
+    const Tensor more = graph.addVariable(BOOL, {}, "more");
+    ipu_model::MapToIoTiles(graph, slot, kIoTiles);
+    poputil::mapTensorLinearly(graph, y, 1, 2);
+    graph.setTileMapping(more, 0);
+    Sequence add;
+    for (unsigned i = 0; i < 40; ++i) popops::addInPlace(graph, y, y, add);
+    const Sequence read{Copy(rows, slot)};
+    Sequence main;
+    if (in_branch) {
+      main.add(If(more, read, Sequence{}));
+    } else {
+      main.add(read);
+    }
+    main.add(add);
+    main.add(Copy(slot, y));
+    return ipu_model::ReportOf(compileGraph(graph, {main})).overlapped_link_cycles;
+  };
+  CHECK(of(false) > 0);
+  CHECK_EQ(of(true), of(false));
+}
+
 TEST(WithoutTilesForThemTransfersWait) {
   const Device device = SmallDevice();
   Graph graph(device);

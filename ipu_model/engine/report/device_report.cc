@@ -17,14 +17,26 @@ namespace {
 // How often operations are planned until their buffers fit.
 constexpr int kMostRounds = 4;
 
-// Lowers the limits of operations whose buffers do not fit. Returns false if no other plan can follow.
-bool LimitBuffers(const CompiledProgram& program, const MemoryAnalysis& memory) {
+std::unordered_map<const Operation*, Operation*> OperationsOf(const CompiledProgram& program) {
   std::unordered_map<const Operation*, Operation*> operations;
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   for (const ProgramNode* node : NodesOf(roots)) {
     if (node->operation != nullptr) operations.emplace(node->operation.get(), node->operation.get());
   }
+  return operations;
+}
+
+// Takes away the limits that operations have from a compilation of the same graph with other programs.
+void Unlimit(const CompiledProgram& program) {
+  for (const auto& [key, operation] : OperationsOf(program)) {
+    if (auto* const limits = dynamic_cast<LimitsBuffers*>(operation)) limits->Unlimit();
+  }
+}
+
+// Lowers the limits of operations whose buffers do not fit. Returns false if no other plan can follow.
+bool LimitBuffers(const CompiledProgram& program, const MemoryAnalysis& memory) {
+  const std::unordered_map<const Operation*, Operation*> operations = OperationsOf(program);
   const auto lacking = memory.LackingBuffers();
   const auto limits_of = [&](const Operation* operation) {
     return dynamic_cast<LimitsBuffers*>(operations.at(operation));
@@ -70,6 +82,7 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache,
   made->planned = true;
   TilePlanCache own;
   const bool limits_buffers = cache == nullptr || cache->limits_buffers;
+  if (!limits_buffers) Unlimit(program);
   for (int round = 1;; ++round) {
     made->uses = PlanOperations(program, cache != nullptr ? cache : &own);
     report = {};

@@ -2,13 +2,16 @@
 #include "hlo/Collectives.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "core/graph/graph_impl.h"
+#include "core/mapping/blocks.h"
 #include "core/target/target_model.h"
 #include "hlo/Elementwise.hpp"
 #include "hlo/Index.hpp"
@@ -85,24 +88,82 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
   return ipu_model::Mapping(mapping);
 }
 
+// The pieces [pieces, elements] as one strided view, with more dimensions where these are needed: the links
+// take elements from wherever they lie, so the parts of the columns of a matrix are not copied first.
+ipu_model::View ViewOfPieces(Graph& graph, const Tensor& pieces, Sequence& prog, const DebugContext& debug) {
+  const auto count = static_cast<std::int64_t>(pieces.dim(0));
+  if (pieces.blocks().size() == 1) {
+    const ipu_model::View found = pieces.blocks()[0].view(pieces.elementType().id());
+    ipu_model::View view = found;
+    view.shape = {count};
+    view.strides = {static_cast<std::int64_t>(pieces.dim(1))};
+    std::size_t d = 0;
+    if (count > 1 && !found.shape.empty() && found.shape[0] == count) view.strides[0] = found.strides[d++];
+    for (; d < found.shape.size(); ++d) {
+      if (found.shape[d] == 1) continue;
+      view.shape.push_back(found.shape[d]);
+      view.strides.push_back(found.strides[d]);
+    }
+    if (view.shape.size() == 1) {
+      view.shape.push_back(1);
+      view.strides.push_back(1);
+    }
+    if (view.num_elements() == found.num_elements() && view.shape.size() <= ipu_model::kMaxRank) return view;
+  }
+  return ipu_model::StridedView(graph, pieces, prog, {debug, "operand"});
+}
+
+// How what is received lies in memory.
+enum class Received {
+  kPieces,  // piece after piece, the same elements of all pieces on one tile
+  kJoined,  // as the operand, but along the first dimension of the pieces, which are joined there
+};
+
+// The dimensions of the pieces in the order of the operand's memory, with the number of the piece, dimension
+// 0, before the first one.
+std::vector<unsigned> JoinedOrder(const ipu_model::View& pieces) {
+  std::vector<unsigned> order(pieces.shape.size() - 1);
+  std::iota(order.begin(), order.end(), 1u);
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) {
+    return std::abs(pieces.strides[a]) > std::abs(pieces.strides[b]);
+  });
+  order.insert(std::find(order.begin(), order.end(), 1u), 0);
+  return order;
+}
+
 // Transfers `pieces` [pieces, elements] between replicas; the result has the same form.
 Tensor AddCollective(Graph& graph, CollectivePattern pattern, const Tensor& pieces,
                      const ReplicaGroups& groups, std::vector<int> sources, LinkMethod method, Sequence& prog,
-                     const DebugContext& debug) {
+                     const DebugContext& debug, Received received = Received::kPieces) {
   const std::size_t n = pattern == CollectivePattern::kPermute ? 1 : GroupSize(groups, debug);
   const DType type = pieces.elementType().id();
-  const ipu_model::Shape shape = {static_cast<std::int64_t>(n), static_cast<std::int64_t>(pieces.dim(1))};
-  Tensor result =
-      NewTensor(graph, type, shape, PiecesMapping(graph, type, shape[0], shape[1]), debug.getPathName());
-  if (result.numElements() == 0) return result;
+  const ipu_model::Shape flat = {static_cast<std::int64_t>(n), static_cast<std::int64_t>(pieces.dim(1))};
+  if (ipu_model::NumElements(flat) == 0)
+    return NewTensor(graph, type, flat, PiecesMapping(graph, type, flat[0], flat[1]), debug.getPathName());
   auto operation = std::make_unique<ipu_model::ReplicaCollective>(pattern, groups, std::move(sources),
                                                                   graph.getReplicationFactor(), method);
   operation->name = debug.getPathName();
-  operation->inputs.push_back(ipu_model::StridedView(graph, pieces, prog, {debug, "operand"}));
+  operation->inputs.push_back(ViewOfPieces(graph, pieces, prog, debug));
+  ipu_model::Shape shape = operation->inputs[0].shape;
+  shape[0] = flat[0];
+  std::vector<unsigned> order = JoinedOrder(operation->inputs[0]);
+  Tensor result;
+  if (received == Received::kPieces || order[0] == 0) {
+    result = NewTensor(graph, type, shape, PiecesMapping(graph, type, flat[0], flat[1]), debug.getPathName());
+  } else {
+    ipu_model::Shape in_order;
+    std::vector<unsigned> back(order.size());
+    for (unsigned d = 0; d < order.size(); ++d) {
+      in_order.push_back(shape[order[d]]);
+      back[order[d]] = d;
+    }
+    const ipu_model::Mapping mapping = ipu_model::LinearMapping(graph, type, ipu_model::NumElements(flat));
+    result = NewTensor(graph, type, in_order, mapping, debug.getPathName()).dimShuffle(back);
+  }
   result.asView(&operation->outputs.emplace_back());
   operation->Prepare();  // throws for invalid groups
   ipu_model::AddOperation(prog, std::move(operation));
-  return result;
+  return result.reshape({n, pieces.dim(1)});
 }
 
 Tensor AsOnePiece(const Tensor& data) { return data.reshape({1, data.numElements()}); }
@@ -115,12 +176,11 @@ Tensor PartsFirst(const Tensor& data, std::size_t dimension, std::size_t n) {
   return data.reshape(shape).dimRoll(static_cast<unsigned>(dimension), 0);
 }
 
-// Joins the pieces [n, elements], each of the shape `piece`, along `dimension`.
+// Joins the pieces [n, elements] along `dimension`, which each of them, of the shape `piece`, has as its
+// first one: so the result is a strided view.
 Tensor JoinPieces(const Tensor& pieces, std::vector<std::size_t> piece, std::size_t dimension) {
-  std::vector<std::size_t> shape = piece;
-  shape.insert(shape.begin(), pieces.dim(0));
-  piece[dimension] *= pieces.dim(0);
-  return pieces.reshape(shape).dimRoll(0, static_cast<unsigned>(dimension)).reshape(piece);
+  piece[0] *= pieces.dim(0);
+  return pieces.reshape(piece).dimRoll(0, static_cast<unsigned>(dimension));
 }
 
 // Whether a body is one sum or product of narrow floats, which is computed in f32.
@@ -286,9 +346,10 @@ Tensor AllReduceOfSizes(Graph& graph, const Tensor& data, const std::map<std::si
 Tensor allGather(Graph& graph, const Tensor& data, std::size_t dimension, const ReplicaGroups& groups,
                  Sequence& prog, const DebugContext& debugContext, const OptionFlags& options) {
   CheckDimension(data, dimension, 1, debugContext);
-  const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(data), groups, {},
-                                      MethodOf(options), prog, debugContext);
-  return JoinPieces(pieces, data.shape(), dimension);
+  const Tensor first = data.dimRoll(static_cast<unsigned>(dimension), 0);
+  const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(first), groups, {},
+                                      MethodOf(options), prog, debugContext, Received::kJoined);
+  return JoinPieces(pieces, first.shape(), dimension);
 }
 
 Tensor allToAll(Graph& graph, const Tensor& data, std::size_t splitDimension, std::size_t concatDimension,
@@ -297,11 +358,12 @@ Tensor allToAll(Graph& graph, const Tensor& data, std::size_t splitDimension, st
   const std::size_t n = GroupSize(groups, debugContext);
   CheckDimension(data, splitDimension, n, debugContext);
   CheckDimension(data, concatDimension, 1, debugContext);
-  std::vector<std::size_t> piece = data.shape();
-  piece[splitDimension] /= n;
-  const Tensor parts = PartsFirst(data, splitDimension, n).reshape({n, data.numElements() / n});
-  const Tensor pieces = AddCollective(graph, CollectivePattern::kTranspose, parts, groups, {},
-                                      MethodOf(options), prog, debugContext);
+  const Tensor parts =
+      PartsFirst(data, splitDimension, n).dimRoll(static_cast<unsigned>(concatDimension) + 1, 1);
+  const std::vector<std::size_t> piece(parts.shape().begin() + 1, parts.shape().end());
+  const Tensor pieces =
+      AddCollective(graph, CollectivePattern::kTranspose, parts.reshape({n, data.numElements() / n}), groups,
+                    {}, MethodOf(options), prog, debugContext, Received::kJoined);
   return JoinPieces(pieces, piece, concatDimension);
 }
 

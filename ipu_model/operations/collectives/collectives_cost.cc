@@ -46,21 +46,35 @@ Transfers ToNext(const ReplicaGroups& groups, bool clockwise) {
 }  // namespace
 
 RingLoad LoadOf(const Transfers& transfers, unsigned ring) {
-  std::vector<double> clockwise(ring, 0), anticlockwise(ring, 0);  // load of the link from i to its neighbour
+  // Loads of the links from i to its neighbour, each as the difference to that of the link before: a transfer
+  // over many links changes two of them.
+  std::vector<double> clockwise(ring + 1, 0), anticlockwise(ring + 1, 0);
+  const auto add = [ring](std::vector<double>* load, unsigned begin, unsigned links, double pieces) {
+    (*load)[begin] += pieces;
+    if (begin + links <= ring) {
+      (*load)[begin + links] -= pieces;
+    } else {
+      (*load)[0] += pieces;
+      (*load)[begin + links - ring] -= pieces;
+    }
+  };
   RingLoad load;
   for (const auto& [from, to] : transfers) {
     const unsigned forward = (to + ring - from) % ring, backward = (ring - forward) % ring;
     // Two IPUs have one connection, not two directions around a ring.
     const bool either = forward == backward && ring > 2;
-    if (forward <= backward) {
-      for (unsigned i = 0; i < forward; ++i) clockwise[(from + i) % ring] += either ? 0.5 : 1;
-    }
-    if (backward < forward || either) {
-      for (unsigned i = 0; i < backward; ++i) anticlockwise[(from + ring - i) % ring] += either ? 0.5 : 1;
-    }
+    if (forward <= backward) add(&clockwise, from, forward, either ? 0.5 : 1);
+    // Over the links of `from` and of those before it.
+    if (backward < forward || either)
+      add(&anticlockwise, (from + ring + 1 - backward) % ring, backward, either ? 0.5 : 1);
     load.hops = std::max(load.hops, std::min(forward, backward));
   }
-  for (unsigned i = 0; i < ring; ++i) load.pieces = std::max({load.pieces, clockwise[i], anticlockwise[i]});
+  double ahead = 0, back = 0;
+  for (unsigned i = 0; i < ring; ++i) {
+    ahead += clockwise[i];
+    back += anticlockwise[i];
+    load.pieces = std::max({load.pieces, ahead, back});
+  }
   return load;
 }
 

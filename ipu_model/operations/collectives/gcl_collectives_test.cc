@@ -152,6 +152,43 @@ TEST(ScatterGatherAndAllToAll) {
   }
 }
 
+// Parts of columns and transposed matrices are no flat views, but links take elements from wherever they lie.
+TEST(StridedPiecesAreNotCopied) {
+  struct Case {
+    Build build;
+    Values second;  // the result of replica 1
+  };
+  const std::vector<Case> cases = {
+      {[](Graph& g, const Tensor& x, Sequence& s) {
+         const Tensor parts = x.reshape({3, 4, 2}).dimRoll(1, 0).flatten();
+         return reduceScatterCrossReplica(g, parts, CollectiveOperator::ADD, s, CommGroup());
+       },
+       {68, 72, 100, 104, 132, 136}},
+      {[](Graph& g, const Tensor& x, Sequence& s) {
+         return allGatherCrossReplica(g, x.transpose().slice(0, 2), s, {CommGroupType::ORTHOGONAL, 2})
+             .flatten();
+       },
+       {10, 18, 26, 11, 19, 27, 30, 38, 46, 31, 39, 47}},
+      {[](Graph& g, const Tensor& x, Sequence& s) {
+         return allToAllCrossReplica(g, x.reshape({3, 4, 2}).dimRoll(1, 0), s, CommGroup()).slice(0, 1);
+       },
+       {2, 3, 10, 11, 18, 19}}};
+  for (const Case& c : cases) {
+    for (const std::string& mode : kModes) {
+      const auto results = Run(mode, {3, 8}, FourOf(24), c.build);
+      CHECK(results[1] == c.second);
+    }
+    Graph graph(ipu_model::TargetOfReplicas(kTarget, 4), poplar::replication_factor(4));
+    const Tensor x = graph.addVariable(poplar::FLOAT, {3, 8}, "x");
+    poputil::mapTensorLinearly(graph, x);
+    Sequence main;
+    c.build(graph, x, main);
+    const ipu_model::Report report = ipu_model::ReportOf(poplar::compileGraph(graph, {main}));
+    for (const ipu_model::OperationCost& operation : report.operations)
+      CHECK(operation.kind != "poplar::copy");
+  }
+}
+
 TEST(TheReplicaIndexIsAConstant) {
   for (const std::string& mode : kModes) {
     const auto results = Run(mode, {1}, FourOf(1), [](Graph& g, const Tensor& x, Sequence& s) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/graph/graph_impl.h"
@@ -143,6 +144,11 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
 
   // Where the parts of the split are too large for any steps, another split takes its place.
   void PlanAgain() override {
+    if (!is_lowered()) {
+      std::tie(split_, half_step_) = *planned_;
+      return;
+    }
+    if (!planned_) planned_.emplace(split_, half_step_);
     const ConvolutionProblem problem = Problem();
     if (NumElements(problem.out) == 0 || HasSerialSplit(problem, split_, static_cast<double>(limit_))) return;
     const std::optional<ConvolutionSplit> within = SplitWithin(limit_);
@@ -178,6 +184,8 @@ class ConvolutionOperation : public Operation, public LimitsBuffers {
   ConvolutionGeometry geometry_;
   ConvolutionSplit split_;
   std::int64_t half_step_;  // as in ConvolutionProblem
+  std::optional<std::pair<ConvolutionSplit, std::int64_t>>
+      planned_;  // these two, before the limit was lowered
   std::int64_t planned_bytes_;
   bool weight_update_;
   std::optional<poplar::Target> target_;

@@ -419,6 +419,16 @@ TEST(PartsTooLargeForStepsAreSplitAgain) {
     // A stored program has the split that was found, and needs no search.
     Writer writer;
     operation.Write(writer);
+    if (bytes == 0) {  // a limit that is taken back leaves nothing behind
+      auto& limits = dynamic_cast<LimitsBuffers&>(*prog.node()->children.back()->operation);
+      CHECK(limits.LimitBuffers(limit));
+      Writer limited, again;
+      operation.Write(limited);
+      CHECK(limited.data() != writer.data());
+      limits.Unlimit();
+      operation.Write(again);
+      CHECK(again.data() == writer.data());
+    }
     Reader reader(writer.data());
     const auto copy = OperationRegistry().at(std::string(operation.kind()))(reader);
     copy->inputs = operation.inputs;

@@ -52,11 +52,17 @@ def _parts_first(tensor: _ipu.Tensor, dim: int, parts: int) -> _ipu.Tensor:
     return split.dim_shuffle([dim, *(d for d in range(len(shape) + 1) if d != dim)])
 
 
+def _first(tensor: _ipu.Tensor, dim: int, after: int = 0) -> _ipu.Tensor:
+    """The tensor with dimension `dim` behind the first `after` dimensions: pieces of it join to a strided view."""
+    others = [d for d in range(len(tensor.shape)) if d != dim]
+    return tensor.dim_shuffle([*others[:after], dim, *others[after:]])
+
+
 def _join(pieces: _ipu.Tensor, dim: int) -> _ipu.Tensor:
-    """[parts, ..., n, ...] -> [..., parts * n, ...]"""
-    parts, *shape = pieces.shape
-    order = [*range(1, dim + 1), 0, *range(dim + 1, len(shape) + 1)]
-    return pieces.dim_shuffle(order).reshape([*shape[:dim], parts * shape[dim], *shape[dim + 1 :]])
+    """[parts, n, ...] -> [..., parts * n, ...]; n was dimension `dim`."""
+    parts, count, *others = pieces.shape
+    joined = pieces.reshape([parts * count, *others])
+    return joined.dim_shuffle([*range(1, dim + 1), 0, *range(dim + 1, len(joined.shape))])
 
 
 def lower_all_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
@@ -66,7 +72,8 @@ def lower_all_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     group = _comm_group(context, groups)
     if group is None:
         return [_ipu.all_gather(graph, t, dim, groups, sequence, name) for t in context.operands(op)]
-    return [_join(_ipu.all_gather_cross_replica(graph, t, sequence, group, name), dim) for t in context.operands(op)]
+    first = [_first(t, dim) for t in context.operands(op)]
+    return [_join(_ipu.all_gather_cross_replica(graph, t, sequence, group, name), dim) for t in first]
 
 
 def lower_all_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
@@ -112,7 +119,7 @@ def _all_to_all(context: Context, op: Op, tensor: _ipu.Tensor, split: int, conca
     group = _comm_group(context, groups)
     if group is None:
         return _ipu.all_to_all(graph, tensor, split, concat, groups, sequence, name)
-    parts = _parts_first(tensor, split, len(groups[0]))
+    parts = _first(_parts_first(tensor, split, len(groups[0])), concat + 1, 1)
     return _join(_ipu.all_to_all_cross_replica(graph, parts, sequence, group, name), concat)
 
 

@@ -250,10 +250,13 @@ class Context:
         return stack.dim_shuffle(order).reshape(view.operands[0].shape)
 
     def partner(self, op: Op) -> _ipu.Tensor | None:
-        """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""
+        """The tensor of the argument that the result of `op` updates, or of its part, in the shape of the result."""
         partner = self.mapping.partners.get(op.result)
-        tensor = self.tensors.get(partner) if partner is not None and partner.shape == op.result.shape else None
-        return tensor if tensor is not None and tensor.is_strided else None
+        tensor = self.tensors.get(partner) if partner is not None else None
+        if tensor is None or num_elements(tensor.shape) != num_elements(op.result.shape):
+            return None
+        tensor = tensor.reshape(op.result.shape)
+        return tensor if tensor.is_strided else None
 
     def copy(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
         """A copy of the tensor in a new variable."""

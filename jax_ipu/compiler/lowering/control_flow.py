@@ -72,7 +72,7 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = context.name(op)
     state = _state(context, op, op.operands, body.args)
     context.tensors.update(zip(body.args, state, strict=True))
-    starts = [op for op in body.ops if op.name == "ipu.read_ahead"]
+    starts = [op for op in body.ops if op.name == "ipu.read_ahead" and len(op.operands) > 1]
     if starts or any(op.name == "ipu.host_write" and "slot" in op.attrs for op in body.ops):
         return _overlapped(context, op, state, starts)
     with context.nested(f"{name} body") as sequence:

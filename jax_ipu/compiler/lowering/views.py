@@ -8,6 +8,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, broadcast, part_of
 from jax_ipu.compiler.mapping import Demand
+from jax_ipu.compiler.passes.state.stacks import STACK
 from jax_ipu.compiler.types import num_elements
 
 
@@ -49,7 +50,9 @@ def lower_reverse(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_concatenate(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """A variable into which each operand is copied that was not computed there."""
+    """A variable into which each operand is copied that was not computed there, or a state changed part by part."""
+    if op.attrs.get("in_place"):
+        return [context.tensor(op.attrs[STACK].state)]
     name = context.name(op)
     result = context.joined(op)
     for position, operand in enumerate(op.operands):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.passes.state.stacks import parts_of, stacks_of
 
 # Ops that wait for a value to be freed are looked at again when it has at most this many uses left.
 _FEW_USES = 2
@@ -63,6 +64,12 @@ class _Schedule:
         self.root: dict[Value, Value] = {}
         self.free = set(block.args)  # arguments, whose storage exists all the time
         self.target = {block.results[j]: arg for j, arg in destinations.items()}
+        # Slice of a state that is changed part by part -> its part, which takes the part of the result.
+        stacks = stacks_of(block)
+        self.parts = parts_of(stacks)
+        self.free.update(self.parts.values())
+        for op, stack in stacks.items():
+            self.target.update(zip(op.operands, stack.parts, strict=True))
         # Root -> ops that could run, and free memory once other ops have used the root.
         self.delayed: dict[Value, list[Op]] = {}
         # Roots that an op may write over: readers of the old contents must not wait.
@@ -81,11 +88,12 @@ class _Schedule:
                     used.update(dict.fromkeys(inner.operands))
             for result in op.results:
                 self.users[result] = []
-                self.root[result] = (
-                    self.root.get(op.operands[0], op.operands[0])
-                    if op.name in VIEWS and len(op.operands) == 1
-                    else result
-                )
+                if result in self.parts:
+                    self.root[result] = self.parts[result]
+                elif op.name in VIEWS and len(op.operands) == 1:
+                    self.root[result] = self.root.get(op.operands[0], op.operands[0])
+                else:
+                    self.root[result] = result
             waits = 0
             for value in used:
                 users = self.users.get(value)

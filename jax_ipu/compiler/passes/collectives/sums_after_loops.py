@@ -48,7 +48,7 @@ def _move(loop: Op, index: int, before: Rewriter, behind: Rewriter, module: Modu
     """Moves the all-reduces of one carried value."""
     body, result = loop.regions[-1], loop.results[index]
     sums = _sums_added(body, index)
-    if not sums or len({_groups_key(value.op) for value in sums}) > 1:
+    if not sums or len({groups_key(value.op) for value in sums}) > 1:
         return
     if any(condition.args[index].users for condition in loop.regions[:-1]):
         return
@@ -57,14 +57,14 @@ def _move(loop: Op, index: int, before: Rewriter, behind: Rewriter, module: Modu
     if trips * sum(map(size_in_bytes, sums)) < size_in_bytes(result):
         return
     first = loop.operands[index]
-    from_zero = _is_zero(first)
+    from_zero = is_zero(first)
     if module.frugal and not from_zero:
         return  # the first value would be kept until the loop ends
     model = sums[0].op
     assert model is not None
     before.location = behind.location = model.location
     types = [(result.shape, result.dtype)]
-    total = Op("all_reduce", [], types, _attributes(model), (_combiner(result.dtype, model.location),), model.location)
+    total = Op("all_reduce", [], types, _attributes(model), (combiner(result.dtype, model.location),), model.location)
     if from_zero:
         result.replace_with(total.result)
         behind.ops.append(total)
@@ -93,7 +93,7 @@ def _sums_added(body: Block, index: int) -> list[Value] | None:
     inside = set(body.ops)
     while waiting:
         value, is_added = waiting.pop()
-        if _is_zero(value):
+        if is_zero(value):
             continue
         op = value.op
         if len(value.users) != 1 or (op is None and value is not state) or (op is not None and op not in inside):
@@ -102,9 +102,9 @@ def _sums_added(body: Block, index: int) -> list[Value] | None:
             if not is_added:
                 return None
             seen_state = True
-        elif _is_sum(op):
+        elif is_sum(op):
             sums.append(value)
-        elif (operands := _linear_in(op)) is not None:
+        elif (operands := linear_in(op)) is not None:
             plain = op.name == "add"
             waiting += [(o, is_added and (plain or (op.name == "subtract" and i == 0))) for i, o in enumerate(operands)]
         else:
@@ -112,27 +112,27 @@ def _sums_added(body: Block, index: int) -> list[Value] | None:
     return sums if seen_state else None
 
 
-def _linear_in(op: Op) -> list[Value] | None:
+def linear_in(op: Op) -> list[Value] | None:
     """The operands of which the result is a linear function, the same on all IPUs; None for other ops."""
     if op.result.dtype == "pred":
         return None
     if op.name in _MOVES or op.name in ("add", "subtract", "negate"):
         return op.operands
     if op.name == "pad":
-        return op.operands[:1] if _is_zero(op.operands[1]) else None
+        return op.operands[:1] if is_zero(op.operands[1]) else None
     if op.name == "convert":
         return op.operands if op.operands[0].dtype in _WIDER.get(op.result.dtype, ()) else None
     if op.name == "multiply":
         scaled = [o for o in op.operands if not _is_finite(o)]
         return scaled if len(scaled) == 1 else None
-    if op.name == "divide" and op.result.dtype in FLOAT and _is_finite(op.operands[1]) and not _is_zero(op.operands[1]):
+    if op.name == "divide" and op.result.dtype in FLOAT and _is_finite(op.operands[1]) and not is_zero(op.operands[1]):
         return op.operands[:1]
     return None
 
 
-def _is_sum(op: Op) -> bool:
-    """Whether the op sums numbers over IPUs."""
-    return op.name == "all_reduce" and op.result.dtype != "pred" and single_op(op.regions[0]) == "add"
+def is_sum(op: Op, name: str = "all_reduce") -> bool:
+    """Whether the op is that collective, and sums numbers over IPUs."""
+    return op.name == name and op.result.dtype != "pred" and single_op(op.regions[0]) == "add"
 
 
 def _is_finite(value: Value) -> bool:
@@ -144,14 +144,16 @@ def _is_finite(value: Value) -> bool:
     return math.isfinite(number.real) and math.isfinite(number.imag)
 
 
-def _is_zero(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
+    """Whether all elements are a zero that is known."""
     while value.op is not None and value.op.name in ("reshape", "broadcast_in_dim", "convert"):
         value = value.op.operands[0]
     literal = splat_of(value)
     return literal is not None and not literal.scalar()
 
 
-def _groups_key(op: Op | None) -> Any:
+def groups_key(op: Op | None) -> Any:
+    """Equal for collectives over the same groups of IPUs."""
     assert op is not None
     return str(op.attrs.get("replica_groups")), bool(op.attrs.get("use_global_device_ids")), channel_of(op) > 0
 
@@ -161,7 +163,8 @@ def _attributes(model: Op) -> dict[str, Any]:
     return {k: v for k, v in model.attrs.items() if k not in ("result_layout", "xla_shape")}
 
 
-def _combiner(dtype: str, location: Any) -> Block:
+def combiner(dtype: str, location: Any) -> Block:
+    """The body of a collective that adds."""
     rewriter = Rewriter()
     rewriter.location = location
     return rewriter.combiner("add", dtype)

@@ -1,7 +1,9 @@
 """Decides which ops write over storage that nothing reads afterwards, so that state is updated in place.
 
-Sets attributes of ops: `in_place` (updates of slices, scatter, large sorts: operand storage becomes the result),
-`write_over` (ipu.map: result index -> block argument, or value read from host memory, whose storage takes that result),
+Sets attributes of ops: `in_place` (updates of slices, scatter, large sorts: operand storage becomes the result; a stack
+of parts that are written over, see `stacks.py`),
+`write_over` (ipu.map: result index -> block argument, part of one, or value read from host memory, whose storage takes
+that result),
 `own` (loops and conditionals: which initial values give their storage), `state` (conditionals, see `branch_state.py`),
 and on terminators `through_copy` (results that must be copied to a temporary before any state is written).
 
@@ -16,6 +18,7 @@ from collections.abc import Iterable, Set
 from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.passes.state import branch_state
 from jax_ipu.compiler.passes.state.branch_state import BRANCHES, UPDATES
+from jax_ipu.compiler.passes.state.stacks import Stack, parts_of, stacks_of
 from jax_ipu.compiler.tile_calls import ATTRIBUTE, VertexCall
 from jax_ipu.compiler.types import num_elements
 
@@ -65,6 +68,10 @@ class _Analysis:
         self.updated: dict[Value, Value] = {}
         self.repeats: set[Value] = set()  # values with elements that share storage (broadcasts)
         self.written: set[Value] = set()  # roots that an op writes over
+        # Stacks of which each part is written over, by concatenation; each part is a root; part of a result -> that.
+        self.stacks: dict[Op, Stack] = stacks_of(block)
+        self.parts: dict[Value, Value] = {}
+        self.part_targets: dict[Value, Value] = {}
 
     def roots_of(self, value: Value) -> frozenset[Value]:
         known = self.roots.get(value)
@@ -73,27 +80,14 @@ class _Analysis:
 
     def run(self) -> None:
         block = self.block
-        for arg in block.args:
-            self.roots[arg] = frozenset((arg,))
-        for op in block.ops:
-            # What has repeated elements never lies on tiles as a put asks.
-            if op.name == "ipu.tile_put" and any(o in self.repeats for o in op.operands):
-                op.attrs["copy"] = True
-            if op.name in VIEWS and not op.attrs.get("copy"):
-                shared = _NOTHING.union(*(self.roots_of(o) for o in op.operands))
-                for result in op.results:
-                    self.roots[result] = shared
-                if op.name == "broadcast_in_dim" or any(o in self.repeats for o in op.operands):
-                    self.repeats.update(op.results)
-            else:
-                for result in op.results:
-                    self.roots[result] = frozenset((result,))
-                    if op.name not in _CONSTANTS:
-                        self.writeable.add(result)
-        for index, op in enumerate(block.ops):
-            for value in _uses(op):
-                for root in self.roots_of(value):
-                    self.last_use[root] = index
+        self._find_roots()
+        while late := [op for op, stack in self.stacks.items() if not self._is_in_place(op, stack)]:
+            for op in late:
+                del self.stacks[op]
+            self._find_roots()
+        for op, stack in self.stacks.items():
+            op.attrs["in_place"] = True
+            self.part_targets.update(zip(op.operands, stack.parts, strict=True))
         outputs = self._outputs()
         for index, op in enumerate(block.ops):
             if op.name in UPDATES:
@@ -102,6 +96,10 @@ class _Analysis:
                 self._update(op, index, len(op.operands))
             elif op.name == "ipu.map":
                 self._map(op, index, outputs)
+            elif op in self.stacks:
+                state = self.stacks[op].state
+                self.written.add(state)
+                self.storage[op.result] = self.updated[op.result] = state
             elif op.name == "ipu.tile_map":
                 self._vertices(op, index)
             elif op.name in LOOPS:
@@ -113,6 +111,50 @@ class _Analysis:
                 self._branches(op)
         self._store()
         self._terminate()
+
+    def _find_roots(self) -> None:
+        """Finds the roots of all values, and their last uses."""
+        block = self.block
+        self.parts = parts_of(self.stacks)
+        self.roots = {arg: frozenset((arg,)) for arg in block.args}
+        for op in block.ops:
+            # What has repeated elements never lies on tiles as a put asks.
+            if op.name == "ipu.tile_put" and any(o in self.repeats for o in op.operands):
+                op.attrs["copy"] = True
+            if op.name == "slice" and op.result in self.parts:
+                part = self.parts[op.result]
+                self.roots[op.result] = frozenset((part,))
+                self.writeable.add(part)
+            elif op.name in VIEWS and not op.attrs.get("copy"):
+                shared = _NOTHING.union(*(self.roots_of(o) for o in op.operands))
+                for result in op.results:
+                    self.roots[result] = shared
+                if op.name == "broadcast_in_dim" or any(o in self.repeats for o in op.operands):
+                    self.repeats.update(op.results)
+            else:
+                for result in op.results:
+                    self.roots[result] = frozenset((result,))
+                    if op.name not in _CONSTANTS:
+                        self.writeable.add(result)
+        self.last_use = {}
+        for index, op in enumerate(block.ops):
+            for value in _uses(op):
+                for root in self.roots_of(value):
+                    self.last_use[root] = index
+
+    def _is_in_place(self, concatenation: Op, stack: Stack) -> bool:
+        """Whether each new part can be computed in its place: its op is the last to read the old part."""
+        if stack.state not in self.writeable or stack.state not in self.destinations.values():
+            return False
+        return all(self._is_last_reader(o, part) for o, part in zip(concatenation.operands, stack.parts, strict=True))
+
+    def _is_last_reader(self, result: Value, part: Value) -> bool:
+        op = result.op
+        assert op is not None
+        if any(part in self.roots_of(o) and o is not part for o in op.operands):
+            return False
+        last = self.last_use.get(part, -1)
+        return last >= 0 and self.block.ops[last] is op
 
     def _outputs(self) -> dict[Value, int]:
         """Value -> the position of the result that it becomes, as the result itself or by updates in place.
@@ -176,10 +218,12 @@ class _Analysis:
         over: dict[int, Value] = {}
         taken: set[Value] = set()
         for i, result in enumerate(op.results):
-            position = outputs.get(result)
-            if position is None:
+            if result in self.part_targets:
+                target = self.part_targets[result]
+            elif result in outputs:
+                target = self.destinations[outputs[result]]
+            else:
                 continue
-            target = self.destinations[position]
             if target in taken or not self._dead_after(target, index):
                 continue
             # The op may read the target itself, element by element, but no other view of it.

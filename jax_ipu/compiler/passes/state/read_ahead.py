@@ -10,17 +10,18 @@ layers whose weights are stacked, becomes
         ... row ...
 
 The number of a row must follow from counters of the loop and values from outside, and the loop must not write the rows.
-A row that a loop writes leaves from these tiles in the trip after. What is read as a whole, outside of loops, is read
-as early as there is room.
+A row that a loop writes leaves from these tiles in the trip after. Where only the run knows how many trips there are,
+a transfer starts if the condition of the loop holds for the trip that takes it, which must follow from such values too.
+What is read as a whole is read as early as there is room, in loops not before the trip that reads it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from jax_ipu.compiler.expression import splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, clone_ops, size_in_bytes
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import Literal
 
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 _ARITHMETIC = ("add", "subtract", "multiply", "negate", "minimum", "maximum", "clamp", "compare", "select")
 _INDEXING = frozenset((*_ARITHMETIC, "convert", "reshape", "broadcast_in_dim", "iota", "constant"))
 _MOST_BYTES = 1 << 12
+# What may compute the condition of a loop.
+_CONDITION = _INDEXING | {"and", "or", "not"}
 
 
 def run(module: Module) -> None:
@@ -40,37 +43,55 @@ def run(module: Module) -> None:
 
 def run_whole(module: Module) -> None:
     """Starts the reads of whole values, which are in their order of execution, as early as there is room."""
-    if not module.io_bytes:
-        return
-    block = module.main.block
-    waiting = [op for op in block.ops if op.name == "ipu.host_read" and len(op.operands) == 1]
-    waiting = [op for op in waiting if 0 < size_in_bytes(op.result) <= module.io_bytes]
-    written = {op.attrs.get("buffer"): i for i, op in enumerate(block.ops) if op.name == "ipu.host_write"}
-    left = module.io_bytes
-    ops: list[Op] = []
+    if module.io_bytes:
+        ops = list(module.main.block.walk())
+        slots = {op.attrs["slot"]: size_in_bytes(op.result) for op in ops if op.name == "ipu.take_ahead"}
+        behind = sum(size_in_bytes(op.operands[0]) for op in ops if op.name == "ipu.host_write" and "slot" in op.attrs)
+        _Whole().run(module.main.block, module.io_bytes - sum(slots.values()) - behind)
 
-    def start(index: int) -> None:
-        nonlocal left
-        while waiting and size_in_bytes(waiting[0].result) <= left:
-            if written.get(waiting[0].attrs["buffer"], -1) >= index:
-                return
-            read = waiting.pop(0)
-            left -= size_in_bytes(read.result)
-            read.attrs["slot"] = f"whole{len(ops)}"
-            attrs = {"buffer": read.attrs["buffer"], "slot": read.attrs["slot"], "has_side_effect": True}
-            ops.append(Op("ipu.read_ahead", read.operands, (), attrs, (), read.location))
 
-    start(0)
-    for index, op in enumerate(block.ops):
-        if op.name == "ipu.host_read" and op in waiting:
-            waiting.remove(op)  # what it reads is written just before
-        ops.append(op)
-        if op.name == "ipu.host_read" and "slot" in op.attrs:
-            op.name = "ipu.take_ahead"
-            op.set_operands(())
-            left += size_in_bytes(op.result)
-        start(index + 1)
-    block.ops = ops
+class _Whole:
+    """The changes to the reads of whole values; each block has what the loops in it leave."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def run(self, block: Block, room: int) -> int:
+        """Changes the reads of a block and of its loops, with `room` bytes for them; returns how many it needs."""
+        inside = max((self.run(op.regions[-1], room) for op in block.ops if op.name in LOOPS), default=0)
+        left = room = room - inside
+        least = left
+        waiting = [op for op in block.ops if op.name == "ipu.host_read" and len(op.operands) == 1]
+        waiting = [op for op in waiting if 0 < size_in_bytes(op.result) <= room]
+        written = {op.attrs.get("buffer"): i for i, op in enumerate(block.ops) if op.name == "ipu.host_write"}
+        ops: list[Op] = []
+
+        def start(index: int) -> None:
+            nonlocal left, least
+            while waiting and size_in_bytes(waiting[0].result) <= left:
+                if written.get(waiting[0].attrs["buffer"], -1) >= index:
+                    return
+                read = waiting.pop(0)
+                left -= size_in_bytes(read.result)
+                least = min(least, left)
+                read.attrs["slot"] = f"whole{self.number}"
+                self.number += 1
+                attrs = {"buffer": read.attrs["buffer"], "slot": read.attrs["slot"], "has_side_effect": True}
+                ops.append(Op("ipu.read_ahead", read.operands, (), attrs, (), read.location))
+
+        start(0)
+        for index, op in enumerate(block.ops):
+            if op.name == "ipu.host_read" and op in waiting:
+                waiting.remove(op)  # what it reads is written just before
+            ops.append(op)
+            if op.name == "ipu.host_read" and "slot" in op.attrs:
+                op.name = "ipu.take_ahead"
+                op.set_operands(())
+                left += size_in_bytes(op.result)
+            if op is not block.terminator:
+                start(index + 1)
+        block.ops = ops
+        return inside + room - least
 
 
 class _ReadAhead:
@@ -83,16 +104,18 @@ class _ReadAhead:
         for op in block.ops:
             for region in op.regions:
                 self.run(region)
-            if op.name == "ipu.repeat" and op.attrs["count"] > 1:
+            if op.name == "while" or (op.name == "ipu.repeat" and op.attrs["count"] > 1):
                 ops += self._before_loop(op)
             ops.append(op)
         block.ops = ops
 
     def _before_loop(self, loop: Op) -> list[Op]:
         """Changes the reads of the loop; returns the ops that start the first ones."""
-        body = loop.regions[0]
+        body = loop.regions[-1]
         steps = _steps(loop)
         first = {arg: loop.operands[arg.index] for arg in steps}
+        if loop.name == "while" and not _is_known_ahead(loop, steps.keys()):
+            return []
         before: list[Op] = []
         takes: list[Op] = []
         starts: list[Op] = []
@@ -109,17 +132,18 @@ class _ReadAhead:
             self.left -= size
             attrs = {"buffer": read.attrs["buffer"], "slot": f"ahead{self.number}", "has_side_effect": True}
             self.number += 1
-            before += _start(read, chain, first, attrs)
+            before += _if_trip(loop, first, loop.operands, _start(read, chain, first, attrs))
             following = [_following(arg, step, read) for arg, step in steps.items()]
             starts += [op for ops, _ in following for op in ops]
-            starts += _start(read, chain, dict(zip(steps, (value for _, value in following), strict=True)), attrs)
+            then = dict(zip(steps, (value for _, value in following), strict=True))
+            starts += _if_trip(loop, then, body.args, _start(read, chain, then, attrs))
             take = Op("ipu.take_ahead", (), [(read.result.shape, read.result.dtype)], attrs, (), read.location)
             takes.append(take)
             read.result.replace_with(take.result)
             read.drop()
             body.ops.remove(read)
         body.ops[:0] = [*takes, *starts]
-        for write in body.ops:
+        for write in body.ops if loop.name == "ipu.repeat" else ():
             size = size_in_bytes(write.operands[0]) if write.name == "ipu.host_write" else self.left + 1
             if size <= self.left and len(write.operands) == 3:
                 self.left -= size
@@ -139,7 +163,7 @@ class _ReadAhead:
 
 def _steps(loop: Op) -> dict[Value, Literal]:
     """Arguments of the body to which each trip adds a constant, and this."""
-    body = loop.regions[0]
+    body = loop.regions[-1]
     found: dict[Value, Literal] = {}
     for argument, result in zip(body.args, body.results, strict=True):
         add = result.op
@@ -182,6 +206,30 @@ def _start(read: Op, chain: list[Op], counters: Mapping[Value, Value], attrs: di
     source, rows = read.operands
     ops.append(Op("ipu.read_ahead", (source, values.get(rows, rows)), (), dict(attrs), (), read.location))
     return ops
+
+
+def _is_known_ahead(loop: Op, counters: Set[Value]) -> bool:
+    """Whether the condition of a loop follows from its counters, carried values that stay as they are, and outside."""
+    condition, body = loop.regions
+    for arg, carried, result in zip(condition.args, body.args, body.results, strict=True):
+        if arg.users and carried not in counters and result is not carried:
+            return False
+    return all(
+        op.name in _CONDITION and max(map(size_in_bytes, op.results), default=0) <= _MOST_BYTES
+        for op in condition.ops[:-1]
+    )
+
+
+def _if_trip(loop: Op, counters: Mapping[Value, Value], carried: Sequence[Value], starts: list[Op]) -> list[Op]:
+    """The ops `starts`, if the loop has the trip with these counters, and the carried values that stay as they are."""
+    if loop.name != "while":
+        return starts
+    condition, body = loop.regions
+    values = {arg: counters.get(own, carried[arg.index]) for arg, own in zip(condition.args, body.args, strict=True)}
+    ops = clone_ops(Block([], condition.ops[:-1]), values)
+    predicate = values.get(condition.results[0], condition.results[0])
+    regions = [Block([], [*inner, Op("return", (), (), None, (), loop.location)]) for inner in (starts, ())]
+    return [*ops, Op("if", (predicate,), (), None, regions, loop.location)]
 
 
 def _following(counter: Value, step: Literal, read: Op) -> tuple[list[Op], Value]:
