@@ -164,8 +164,9 @@ def _refusals(what: str, texts: list[str] | None, batch: int | None) -> Iterator
 def refuse_options_of_programs(options: argparse.Namespace, what: str) -> None:
     """Raises UsageError where an option says how a program is compiled, which `what` was already."""
     named = ("arg", "args_from", "donate", "option", "batch", "target", "num_ipus", "advice")
-    none = (None, "", [], False)
-    given = [f"--{name.replace('_', '-')}" for name in named if getattr(options, name, None) not in none]
+    given = [
+        f"--{name.replace('_', '-')}" for name in named if getattr(options, name, None) not in (None, "", [], False)
+    ]
     if given:
         raise UsageError(f"{what} is compiled already: leave out {', '.join(given)}")
 

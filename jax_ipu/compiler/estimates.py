@@ -15,7 +15,8 @@ from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
-from jax_ipu.compiler.frontend.parse import ParsedProgram, parse
+from jax_ipu.compiler.frontend.parse import parse
+from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.ir import size_in_bytes
 from jax_ipu.compiler.options import compile_options
 from jax_ipu.compiler.pipeline import Change
