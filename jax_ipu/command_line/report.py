@@ -72,7 +72,7 @@ def _report(options: argparse.Namespace) -> int:
             print(f"jax-ipu: {error}", file=sys.stderr)
             found.save(path)
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+            raise UsageError(f"{path}: {error.strerror}") from error  # which says what cannot be written
     if options.json:
         print_json(found.as_dict())
     else:
