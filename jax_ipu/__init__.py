@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jax_ipu import names as _names
 from jax_ipu.config import Config, config
 from jax_ipu.counters import Counters, counters
+from jax_ipu.integration.tracebacks import unseen as _unseen
 from jax_ipu.version import __version__
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ _LAZY = {
 }
 
 
+@_unseen
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         meant = _names.nearest(name, __all__)

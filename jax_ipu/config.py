@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from jax_ipu import environment, names
 from jax_ipu.chips import chip_names, most_tiles
+from jax_ipu.integration.tracebacks import leave_out, unseen
 
 T = TypeVar("T")
 
@@ -118,7 +119,11 @@ class _Option(Generic[T]):
             value: T = instance._values[self.name]
             return value
         text = os.environ.get(self.variable)
-        return self.default if text is None else self._checked(text, self.variable)
+        try:
+            return self.default if text is None else self._checked(text, self.variable)
+        except ValueError as error:
+            leave_out(error)
+            raise
 
     def __set__(self, instance: Config, value: T) -> None:
         instance._check_not_frozen(self.name)
@@ -197,11 +202,13 @@ class Config:
         self._values: dict[str, Any] = {}
         self._frozen = False
 
+    @unseen
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and name not in self._options():
             raise self._unknown(name)
         super().__setattr__(name, value)
 
+    @unseen
     def __getattr__(self, name: str) -> Any:  # called for names that do not exist
         raise self._unknown(name)
 

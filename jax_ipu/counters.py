@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jax_ipu.integration.tracebacks import unseen
+
 if TYPE_CHECKING:
     import jax
 
@@ -38,6 +40,7 @@ class Counters(NamedTuple):
     link_bytes: int
 
 
+@unseen
 def counters(device: jax.Device | int | None = None) -> Counters:
     """Returns the counters of an IPU.
 

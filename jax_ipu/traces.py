@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from jax_ipu.files import explained
+from jax_ipu.integration.tracebacks import unseen
 
 __all__ = ["trace"]
 
@@ -15,8 +16,8 @@ _XSPACE = ".xplane.pb"
 _JSON = (".json", ".json.gz")
 
 
-@contextmanager
-def trace(path: str | os.PathLike[str]) -> Iterator[None]:
+@unseen
+def trace(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
     """Records what all IPUs of this process do inside a ``with`` block, and writes it to a file at its end.
 
     For each IPU there are lines of programs, operations, phases (sync, exchange, compute), transfers over the host
@@ -37,11 +38,16 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
         >>> with tempfile.TemporaryDirectory() as folder, jax_ipu.trace(f"{folder}/trace.json.gz"):
         ...     y = f(jnp.ones((8, 8)), jnp.ones((8, 8)))
     """
-    from jax_ipu import _ipu
-
     name = os.fspath(path)
     if not name.endswith((*_JSON, _XSPACE)):
         raise ValueError(f"the name of a trace ends with {', '.join(_JSON)} or {_XSPACE}; {name!r} does not")
+    return _recorded(name)
+
+
+@contextmanager
+def _recorded(name: str) -> Iterator[None]:
+    from jax_ipu import _ipu
+
     with explained("the trace cannot be written", "give another path"), open(name, "wb"):
         pass  # what cannot be written is an error before the block runs
     recording = _ipu.Trace()

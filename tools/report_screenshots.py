@@ -21,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "report" / "test"
 
+# The button that shows a view's table by layer.
+BY_LAYER = '#panel [aria-label="Rows"] [data-value="layer"]'
 # What is shown: name, page, view, and the rest that report/test/pictures.mjs takes.
 ROWS: tuple[tuple[str, str, str, dict[str, object]], ...] = (
     ("not_tried", "mlp", "#view=insights", {}),
@@ -31,6 +33,10 @@ ROWS: tuple[tuple[str, str, str, dict[str, object]], ...] = (
     ("always_live", "cnn", "#view=insights", {"height": 1400}),
     ("layers", "mlp", "#view=program", {"click": '#panel .choice [data-value="layers"]'}),
     ("layers_operations", "mlp", "#view=operations", {"height": 900}),
+    ("layers_execution", "mlp", "#view=execution", {"click": BY_LAYER, "height": 1500}),
+    ("layers_exchange", "mlp", "#view=exchange", {"click": BY_LAYER, "height": 1900}),
+    ("layers_liveness", "mlp", "#view=liveness&step=5", {"click": BY_LAYER, "height": 1900}),
+    ("layers_source", "mlp", "#view=source", {"height": 1500}),
     ("layers_memory", "mlp", "#view=memory&tile=5", {"click": '#panel .choice [data-value="layer"]', "height": 1700}),
     ("gaps", "cnn", "#view=memory&tile=988", {"height": 1200}),
     ("does_not_fit", "buffers", "#view=summary", {"height": 1000}),

@@ -26,6 +26,7 @@ _ALSO_CALLED = {
     "--out": "--output",
     "--batch": "--start",  # of largest-batch
 }
+_VALUE = re.compile(r"argument (.*): ignored explicit argument ('.*')")
 _CHOICE = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)", re.S)
 
 
@@ -48,6 +49,7 @@ class Parser(argparse.ArgumentParser):
         if choice := _CHOICE.fullmatch(message):
             what, name, known = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
             message = f"there is no {what} {name}. {names.suggestion(name, known)}"
+        message = _VALUE.sub(r"\1 takes no value, but was given \2", message)
         self.print_usage(sys.stderr)
         self.exit(INVALID, f"{self.prog}: error: {message}\nSee {self.prog} --help.\n")
 

@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jax_ipu import names
 from jax_ipu.command_line.failures import message_of
 from jax_ipu.command_line.output import UsageError
 from jax_ipu.names import suggestion
+
+if TYPE_CHECKING:
+    from jax_ipu.integration.programs import Program
 
 WHAT = (
     "module:function or file.py:function; a file with StableHLO (text, bytecode or portable artifact), with an HLO"
@@ -62,10 +65,15 @@ class Bytes(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A program that a command names. `at(batch)` makes it for a batch; None for the one that it has."""
+    """A program that a command names. `at(batch)` makes it for a batch; None for the one that it has.
+
+    `half(batch)` makes it for arguments of type float16 in place of float32, or returns None if there are none; it may
+    raise what the function does. A file has its types, and no `half`.
+    """
 
     name: str
     at: Callable[[int | None], Bytes]
+    half: Callable[[int | None], Program | None] | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +128,14 @@ def load(what: str, options: argparse.Namespace) -> Loaded:
             program = program_of(function, values, {}, donated, given)
         return Bytes(program.mlir, "mlir", program.options)
 
-    return Loaded(name, at)
+    def half(batch: int | None) -> Program | None:
+        from jax_ipu.integration.programs import program_of
+        from jax_ipu.reports.alternatives import in_half_precision
+
+        values = in_half_precision(arguments(batch))
+        return None if values is None else program_of(function, values, {}, donated, given)
+
+    return Loaded(name, at, half)
 
 
 def _is_jitted(function: Callable[..., Any]) -> bool:
@@ -148,8 +163,10 @@ def _refusals(what: str, texts: list[str] | None, batch: int | None) -> Iterator
 
 def refuse_options_of_programs(options: argparse.Namespace, what: str) -> None:
     """Raises UsageError where an option says how a program is compiled, which `what` was already."""
-    named = ("arg", "args_from", "donate", "option", "batch", "target", "num_ipus")
-    given = [f"--{name.replace('_', '-')}" for name in named if getattr(options, name) not in (None, "", [])]
+    named = ("arg", "args_from", "donate", "option", "batch", "target", "num_ipus", "advice")
+    given = [
+        f"--{name.replace('_', '-')}" for name in named if getattr(options, name, None) not in (None, "", [], False)
+    ]
     if given:
         raise UsageError(f"{what} is compiled already: leave out {', '.join(given)}")
 

@@ -20,12 +20,21 @@ _SUFFIXES = (".html", ".json")
 def add_commands(commands: Any) -> None:
     """Adds the command to the parser."""
     text = "write a report on a program: a page for a browser, or its data as JSON"
-    examples = ["jax-ipu report train.py:step -o step.html", "jax-ipu report step.json -o step.html"]
+    examples = [
+        "jax-ipu report train.py:step -o step.html",
+        "jax-ipu report train.py:step --advice",
+        "jax-ipu report step.json -o step.html",
+    ]
     report = add_program_command(commands, "report", text, _report, examples)
     saved = "; or a report that was written as .json, for its page"
     report.add_argument("what", metavar="PROGRAM", help=programs.WHAT + saved)
     add_target(report)
     report.add_argument("--batch", type=positive, metavar="N", help="the size of the batch")
+    advice = (
+        "also compile alternatives (other batches, types and options), and say what each saves; that takes as long as"
+        " about eight compilations"
+    )
+    report.add_argument("--advice", action="store_true", help=advice)
     profile = "what jax.profiler.trace wrote while the program ran (a folder or .xplane.pb): adds the host's timeline"
     report.add_argument("--profile", metavar="PATH", help=profile)
     wanted = "what to write, .html or .json, in a folder that is made if there is none (NAME.html)"
@@ -63,13 +72,22 @@ def _report(options: argparse.Namespace) -> int:
             print(f"jax-ipu: {error}", file=sys.stderr)
             found.save(path)
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+            raise UsageError(f"{path}: {error.strerror}") from error  # which says what cannot be written
     if options.json:
         print_json(found.as_dict())
     else:
         print(coloured(f"wrote {path}", "bold"))
         print(found)
+        if options.advice:
+            _print_advice(found)
     return OK if found.fits else NO
+
+
+def _print_advice(found: Any) -> None:
+    """What alternatives save, and how to have them."""
+    for one in found.insights:
+        if one["saving"] is not None:
+            print(f"\n{coloured(one['title'], 'bold')}\n  {one['detail']}\n  {one['action']}")
 
 
 def _check_output(path: Path) -> None:
@@ -91,8 +109,12 @@ def _compiled(options: argparse.Namespace) -> tuple[str, Any]:
     from jax_ipu.compiler.estimates import compilation_of
     from jax_ipu.estimates import configured_target
     from jax_ipu.reports import report_of
+    from jax_ipu.reports.alternatives import Question
 
     loaded = programs.load(options.what, options)
-    compilation = compilation_of(*loaded.at(options.batch), options.target or configured_target())
+    program, target = loaded.at(options.batch), options.target or configured_target()
+    compilation = compilation_of(*program, target)
     programs.check_ipus(compilation.num_ipus, options.num_ipus)
-    return re.sub(r"[^\w.-]+", "_", loaded.name), report_of(compilation)
+    half = loaded.half
+    question = Question(*program, target, half and (lambda: half(options.batch))) if options.advice else None
+    return re.sub(r"[^\w.-]+", "_", loaded.name), report_of(compilation, question)

@@ -68,26 +68,26 @@ def _check_block(
             operands = []
         if op is end:
             operands = [o for o in op.operands if o not in leaving]
-        stored = {roots.get(o, o) for o in operands}
-        stored.discard(None)
+        # A dictionary, so that equal sizes stay in order.
+        stored = dict.fromkeys(roots.get(o, o) for o in operands)
         if (
             op.name not in ("return", "ipu.host_buffer")
             and not op.attrs.get("write_over")
             and not op.attrs.get("in_place")
         ):
-            stored.update(op.results)
+            stored.update(dict.fromkeys(op.results))
         tensors = sorted((v for v in stored if v is not None), key=size_in_bytes, reverse=True)
         if sum(map(size_in_bytes, tensors)) > capacity:
             raise TooLarge(_message(op, tensors, target, capacity, names), tensors)
 
 
 def _message(op: Op, tensors: list[Value], target: _ipu.Target, capacity: int, names: dict[Value, str]) -> str:
-    needed = sum(map(size_in_bytes, tensors))
+    needed, held = _apart(sum(map(size_in_bytes, tensors)), capacity)
     if op.name == "return":
-        what = f"the state and the results need {needed / 2**20:.1f} MiB at the end"
+        what = f"the state and the results need {needed} at the end"
     else:
         where = source_line(op.location) or "an unknown source line"
-        what = f"{op.name.removeprefix('ipu.')} at {where} needs {needed / 2**20:.1f} MiB"
+        what = f"{op.name.removeprefix('ipu.')} at {where} needs {needed}"
     largest = ", ".join(
         f"{names[v] + ' ' if v in names else ''}{type_text(v.shape, v.dtype)} ({size_in_bytes(v) / 2**20:.1f} MiB)"
         for v in tensors[:_SHOWN]
@@ -95,5 +95,11 @@ def _message(op: Op, tensors: list[Value], target: _ipu.Target, capacity: int, n
     rest = f" and {len(tensors) - _SHOWN} more" if len(tensors) > _SHOWN else ""
     return (
         f"out of IPU memory: {what} for {largest}{rest}, but {target.num_tiles} tiles of {target.bytes_per_tile} bytes"
-        f" hold {capacity / 2**20:.1f} MiB."
+        f" hold {held}."
     )
+
+
+def _apart(*sizes: int) -> list[str]:
+    """Sizes in MiB, or in bytes where they would look the same."""
+    texts = [f"{size / 2**20:.1f} MiB" for size in sizes]
+    return texts if len(set(texts)) == len(sizes) else [f"{size:,} bytes" for size in sizes]

@@ -16,6 +16,7 @@ from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.contexts import inside
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.parse import parse
+from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.ir import size_in_bytes
 from jax_ipu.compiler.options import compile_options
 from jax_ipu.compiler.pipeline import Change
@@ -335,8 +336,12 @@ def compilation_of(
         CompileError: as `compile`, but not where a program does not fit.
     """
     settings = compile_options(options)._replace(executable="", **changes)
-    parsed = (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
-    return attempt(parsed, settings, parse_target(target), detailed, change)
+    return attempt(parsed(program, format, options), settings, parse_target(target), detailed, change)
+
+
+def parsed(program: bytes, format: str, options: bytes) -> ParsedProgram:
+    """The program as it is read: MLIR, or HLO."""
+    return (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
 
 
 def of_compilation(compilation: Compilation) -> Estimate:

@@ -46,7 +46,8 @@ class Options(NamedTuple):
     link: str = ""
     fit: str = "on"  # save memory for cycles where the program does not fit otherwise, or "off"
     io_tiles: int = 0  # tiles on which nothing computes: what loops read from host memory arrives there
-    executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
+    # Not of users, and the last: base64 of a serialised executable, loaded instead of compiling.
+    executable: str = ""
 
     def planning(self) -> dict[str, str]:
         """The options of PopLibs's planner of matrix products and convolutions."""
@@ -92,8 +93,8 @@ def compile_options(serialized: bytes) -> Options:
 
 
 def _check_name(name: str) -> None:
-    known = [_PREFIX + field for field in Options._fields]
-    if name not in known:
+    *known, own = (_PREFIX + field for field in Options._fields)
+    if name not in (*known, own):
         meant = names.nearest(name, known)
         hint = f"Did you mean {meant}? " if meant else ""
         raise CompileError(

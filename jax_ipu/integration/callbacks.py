@@ -19,6 +19,7 @@ import numpy as np
 from jax_ipu.integration import late_imports, pallas
 from jax_ipu.integration.callback_errors import CallbackError, api_of, description, failure
 from jax_ipu.integration.thread_settings import with_settings_of_this_thread
+from jax_ipu.integration.tracebacks import unseen
 
 PLATFORM = "ipu"
 CALL_TARGET = "ipu_python_callback"
@@ -47,6 +48,7 @@ def enable() -> None:
             return original(ctx, function, *args, **options)
         return _emit(ctx, function, *args, **options)
 
+    @unseen
     def compile_callbacks_uncached(
         backend: Any,
         module: Any,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 PLATFORM = "ipu"
 
 
@@ -21,11 +23,13 @@ def enable() -> None:
     array_type: Any = array.ArrayImpl
     export, device_of = module.to_dlpack, array_type.__dlpack_device__
 
+    @unseen
     def to_dlpack(x: Any, **options: Any) -> Any:
         if options.get("dl_device") is None and isinstance(x, array.ArrayImpl) and x.platform() == PLATFORM:
             options["dl_device"] = host
         return export(x, **options)
 
+    @unseen
     def dlpack_device(self: Any) -> Any:
         if self.platform() == PLATFORM and len(self.sharding.device_set) == 1:
             return host

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 PLATFORM = "ipu"
 # API version of typed FFI handlers; version 0 is the legacy interface without types and errors.
 _TYPED = 1
@@ -22,6 +24,7 @@ def enable() -> None:
     xla_client.register_custom_type_handler(PLATFORM, _register_type)
 
 
+@unseen
 def _register_target(name: str, function: Any, platform: str, api_version: int = 0, traits: Any = None) -> None:
     """`function`: a capsule with the address of a handler, or such capsules by stage."""
     from jax_ipu import _ipu
@@ -35,6 +38,7 @@ def _register_target(name: str, function: Any, platform: str, api_version: int =
     _ipu.register_ffi_target(name, dict(function) if isinstance(function, Mapping) else {"execute": function})
 
 
+@unseen
 def _register_type(name: str, registration: Any) -> None:
     """`registration`: capsules with the addresses of the type's id and, under type_info, of its destructor."""
     from jax_ipu import _ipu

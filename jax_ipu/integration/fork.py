@@ -10,6 +10,8 @@ import ctypes
 import os
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 PLATFORM = "ipu"
 
 
@@ -21,6 +23,7 @@ def enable() -> None:
 
     original: Any = compiler.backend_compile_and_load
 
+    @unseen
     def compile_unless_forked(backend: Any, *args: Any, **options: Any) -> Any:
         if backend.platform == PLATFORM:
             _ipu.refuse_in_forked_child()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jax_ipu.integration.tracebacks import leave_out
+
 PLATFORM = "ipu"
 
 
@@ -35,7 +37,11 @@ def _copying(original: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[A
                 x.copy() if copy == ArrayCopySemantics.ALWAYS_COPY and _is_on_ipu(sharding) else x
                 for x, sharding, copy in zip(xs, shardings, copy_semantics, strict=True)
             ]
-        return original(xs, shardings, layouts, copy_semantics)
+        try:
+            return original(xs, shardings, layouts, copy_semantics)
+        except Exception as error:
+            leave_out(error)
+            raise
 
     return shard
 

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from jax_ipu.integration.tracebacks import leave_out, unseen
+
 PLATFORM = "ipu"
 
 
@@ -29,6 +31,7 @@ def _cancel_compilations() -> None:
     lock = threading.Lock()
     callers = 0
 
+    @unseen
     def compile_until_interrupted(backend: Any, *args: Any, **options: Any) -> Any:
         nonlocal callers
         if backend.platform != PLATFORM:
@@ -66,10 +69,14 @@ def _cancel_runs() -> None:
 
     def copy_when_ready(self: Any) -> Any:
         # jaxlib's wait for a copy ignores signals, its wait for an array does not. The copy is queued first.
-        if not self.is_ready() and any(device.platform == PLATFORM for device in self.devices()):
-            self._copy_single_device_array_to_host_async()
-            block_until_ready(self)
-        return copy_out(self)
+        try:
+            if not self.is_ready() and any(device.platform == PLATFORM for device in self.devices()):
+                self._copy_single_device_array_to_host_async()
+                block_until_ready(self)
+            return copy_out(self)
+        except Exception as error:
+            leave_out(error)
+            raise
 
     owner._single_device_array_to_np_array_did_copy = copy_when_ready
 
@@ -86,6 +93,9 @@ def _cancelling(wait: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt:
             if any(device.platform == PLATFORM for x in jax.tree.leaves(args) for device in x.devices()):
                 _ipu.cancel_runs()
+            raise
+        except Exception as error:
+            leave_out(error)
             raise
 
     return wait_until_interrupted

@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 PLATFORM = "ipu"
 # The lowerings that JAX has made for PLATFORM since `lowering_of` began; None outside of it.
 _lowerings: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("lowerings", default=None)
@@ -85,6 +87,7 @@ def _record_lowerings() -> None:
     traced: Any = stages.Traced
     original = traced.lower
 
+    @unseen
     @functools.wraps(original)
     def lower(self: Any, *args: Any, **options: Any) -> Any:
         made = _lowerings.get()

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 
 def when_imported(module: str, primitive: str, register: Callable[[Any, Any], None]) -> None:
     """Calls `register(register_lowering, module)` as soon as `module` has a lowering of the primitive of this name.
@@ -27,6 +29,7 @@ def when_imported(module: str, primitive: str, register: Callable[[Any, Any], No
 
     signature = inspect.signature(original)
 
+    @unseen
     @functools.wraps(original)
     def register_lowering(*arguments: Any, **options: Any) -> Any:
         result: Any = original(*arguments, **options)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jax_ipu.integration.jitted import PLATFORM, is_jitted
-from jax_ipu.integration.tracebacks import boundary
+from jax_ipu.integration.tracebacks import boundary, unseen
 
 _group: contextvars.ContextVar[str] = contextvars.ContextVar("link group", default="")
 _numbers = itertools.count(1)
@@ -25,6 +25,7 @@ def enable() -> None:
 
     compile_or_get_cached: Any = compiler.compile_or_get_cached
 
+    @unseen
     def compile_for_group(
         backend: Any,
         module: Any,
@@ -105,6 +106,7 @@ def member(program: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     function: Any = program if is_jitted(program) else jax.jit(program)
 
+    @unseen
     @functools.wraps(program)
     def call(*args: Any, **kwargs: Any) -> Any:
         token = _group.set(name)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 PLATFORM = "ipu"
 
 
@@ -37,6 +39,7 @@ def enable() -> None:
     compile_or_get_cached: Any = compiler.compile_or_get_cached
     numbers = itertools.count()
 
+    @unseen
     def compile_and_dump(backend: Any, computation: Any, devices: Any, options: Any, *rest: Any) -> Any:
         executable = compile_or_get_cached(backend, computation, devices, options, *rest)
         if backend.platform == PLATFORM and (dump := DumpOptions.read(options)).folder:

@@ -21,7 +21,10 @@ PLATFORM = "ipu"
 # What pjrt_plugin/pjrt/plugin.cc tells jaxlib; a test compares programs.
 STABLEHLO_VERSION = "1.17.0"
 # Files of this package that call the functions of users: their lines say nothing of the program.
-_CALLERS = ("integration/programs.py", "integration/jitted.py", "estimates.py", "debug.py", "command_line")
+_CALLERS = (
+    *("integration/programs.py", "integration/jitted.py", "integration/tracebacks.py", "estimates.py", "debug.py"),
+    *("reports", "command_line"),
+)
 
 
 class Program(NamedTuple):

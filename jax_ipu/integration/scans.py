@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax_ipu.integration.tracebacks import unseen
+
 PLATFORM = "ipu"
 # Compile-only clients have a different method.
 _METHODS = (("Client", "compile_and_load"), ("Client", "compile"), ("CompileOnlyPyClient", "compile"))
@@ -24,6 +26,7 @@ def enable() -> None:
 def _wrap(owner: Any, method: str) -> None:
     original = getattr(owner, method)
 
+    @unseen
     def compile_prepared(self: Any, computation: Any, *rest: Any, **options: Any) -> Any:
         if self.platform == PLATFORM:
             computation = _with_prepared_scans(computation)

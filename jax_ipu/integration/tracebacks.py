@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -29,6 +32,51 @@ def is_hidden(filename: str) -> bool:
 
     enable()
     return not traceback_util.include_filename(filename)
+
+
+def leave_out(error: BaseException) -> None:
+    """Takes the frames of this package out of the traceback of an error, which the caller raises again.
+
+    For functions in place of JAX's, where JAX does not filter: its own frames stay, as they are without this package.
+    It does not import JAX.
+    """
+    util: Any = sys.modules.get("jax._src.traceback_util")
+    mode = util._filtering_mode() if util else os.environ.get("JAX_TRACEBACK_FILTERING")
+    if mode == "off" or (util and _is_below_jax(util)):  # JAX filters there, and can show the whole traceback
+        return
+    entries = []
+    entry = error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    for one in reversed(entries):
+        if not one.tb_frame.f_code.co_filename.startswith(f"{_PACKAGE}{os.sep}"):
+            entry = types.TracebackType(entry, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    error.__traceback__ = entry
+
+
+def _is_below_jax(util: Any) -> bool:
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and not util._is_reraiser_frame(frame):
+        frame = frame.f_back
+    return frame is not None
+
+
+def unseen(fun: C) -> C:
+    """A function in place of one of JAX's or of Python: its frames are left out of tracebacks.
+
+    Where it is called so often that a call of Python counts, it has `leave_out` itself.
+    """
+
+    @functools.wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return fun(*args, **kwargs)
+        except Exception as error:
+            leave_out(error)
+            raise
+
+    return cast(C, call)
 
 
 def boundary(fun: C) -> C:

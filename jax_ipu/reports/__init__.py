@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.compilation import Compilation
@@ -16,6 +16,10 @@ from jax_ipu.reports.data import report_data
 from jax_ipu.reports.html import NoFrontEnd
 from jax_ipu.reports.insights import by_severity, insights, not_tried
 from jax_ipu.reports.result import Report, ReportComparison, checked_path
+
+if TYPE_CHECKING:
+    from jax_ipu.integration.programs import Program
+    from jax_ipu.reports.alternatives import Question
 
 __all__ = ["NoFrontEnd", "Report", "ReportComparison", "report", "report_of"]
 
@@ -96,7 +100,7 @@ def report(
         (True, True)
     """
     from jax_ipu.integration.programs import program_of
-    from jax_ipu.reports.alternatives import Question, savings
+    from jax_ipu.reports.alternatives import Question, in_half_precision
 
     if compare is not None and (target is not None or isinstance(compare, str) or len(compare) != 2):
         raise ValueError("give either target, for one report, or compare with two targets, for both beside each other")
@@ -106,18 +110,17 @@ def report(
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     check_num_ipus(program.num_ipus, num_ipus)
 
+    def half() -> Program | None:
+        other = in_half_precision(args)
+        return None if other is None else program_of(fun, other, kwargs, donate_argnums, compiler_options)
+
     def of_target(chip: str) -> Report:
         compilation = compilation_of(program.mlir, "mlir", program.options, chip, detailed=True)
-        data = _data_of(compilation, advice)
-        if advice:
-            question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
-            found = savings(question, program, compilation, Report(data).estimate)
-        else:
-            found = not_tried(data)
-        data["insights"] = by_severity(found + data["insights"] if advice else data["insights"] + found)
+        question = Question(program.mlir, "mlir", program.options, chip, half)
+        found = report_of(compilation, question if advice else None)
         if compilation.built is not None:
             compilation.built.module.release()
-        return Report(data)
+        return found
 
     chips = (configured_target() if target is None else target,) if compare is None else compare
     first, *others = map(of_target, chips)
@@ -127,10 +130,16 @@ def report(
     return result
 
 
-def report_of(compilation: Compilation) -> Report:
-    """The report of a compilation that has ended."""
-    data = _data_of(compilation)
-    data["insights"] = by_severity([*data["insights"], *not_tried(data)])
+def report_of(compilation: Compilation, question: Question | None = None) -> Report:
+    """The report of a compilation that has ended; with what alternatives save, if it is told what was compiled."""
+    data = _data_of(compilation, question is not None)
+    if question is None:
+        found = [*data["insights"], *not_tried(data)]
+    else:
+        from jax_ipu.reports.alternatives import savings
+
+        found = [*savings(question, compilation, Report(data).estimate), *data["insights"]]
+    data["insights"] = by_severity(found)
     return Report(data)
 
 

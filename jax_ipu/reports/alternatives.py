@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.errors import CompileError
-from jax_ipu.compiler.estimates import Estimate, compilation_of, of_compilation
+from jax_ipu.compiler.estimates import Estimate, compilation_of, of_compilation, parsed
 from jax_ipu.compiler.frontend.legalize import legalize
-from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.frontend.partition import partition
 from jax_ipu.compiler.pipeline import Change, without_calls
 from jax_ipu.compiler.tables import bytes_text, percent_text, seconds_text
 from jax_ipu.compiler.variants.batch import find_batch
-from jax_ipu.integration.programs import Program, program_of
+from jax_ipu.integration.programs import Program
 from jax_ipu.reports.insights import Insight, insight
 
 # Smaller batches are tried by halves until one fits, so often at most.
@@ -24,43 +23,58 @@ _WORTH = 0.01  # of the cycles or the memory: who saves less has no reason to ch
 
 
 class Question(NamedTuple):
-    """What a report was asked about: the arguments of :func:`jax_ipu.report`."""
+    """What a report was asked about.
 
-    fun: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    donate_argnums: int | tuple[int, ...]
-    compiler_options: Mapping[str, Any] | None
+    `program`, `format` and `options` are as for the compiler. `half` makes the same for arguments of type float16, or
+    returns None where no argument is of another type; without it that is not tried.
+    """
+
+    program: bytes
+    format: str
+    options: bytes
     target: str
-
-    def estimate(self, args: tuple[Any, ...]) -> Estimate | None:
-        """The estimate for other arguments; None if the function does not take them."""
-        try:
-            program = program_of(self.fun, args, self.kwargs, self.donate_argnums, self.compiler_options)
-            return _estimate(program, self.target)
-        except (TypeError, ValueError, CompileError):
-            return None
+    half: Callable[[], Program | None] | None = None
 
 
-def savings(question: Question, program: Program, compilation: Compilation, base: Estimate) -> list[Insight]:
+def in_half_precision(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments with arrays of float16 in place of float32; None if there are none of these."""
+    import jax
+    import jax.numpy as jnp
+
+    changed = False
+
+    def halved(leaf: Any) -> Any:
+        nonlocal changed
+        if getattr(leaf, "dtype", None) != jnp.float32 or not getattr(leaf, "shape", ()):
+            return leaf
+        changed = True
+        sharding = getattr(leaf, "sharding", None) if getattr(leaf, "committed", True) else None
+        struct: Any = jax.ShapeDtypeStruct
+        return struct(leaf.shape, jnp.float16, sharding=sharding)
+
+    args = tuple(jax.tree.map(halved, arg) if not callable(arg) else arg for arg in args)
+    return args if changed else None
+
+
+def savings(question: Question, compilation: Compilation, base: Estimate) -> list[Insight]:
     """An insight for each alternative that saves something, and one that says what was tried.
 
     Args:
         question: what the report is about.
-        program: its program.
-        compilation: the compilation of the program.
-        base: its estimate.
+        compilation: the compilation of its program.
+        base: the estimate of its program.
     """
     trials = _Trials(base)
-    _try_batches(trials, question, program)
+    _try_batches(trials, question)
     _try_half_precision(trials, question)
-    _try_options(trials, question, program, compilation)
+    _try_options(trials, question, compilation)
     return [*trials.found, trials.summary()]
 
 
-def _estimate(program: Program, target: str, change: Change | None = None, **changes: Any) -> Estimate:
+def _estimate(question: Question, change: Change | None = None, **changes: Any) -> Estimate:
+    program, format, options, target, _ = question
     changes["advice_seconds"] = 0.0
-    compilation = compilation_of(program.mlir, "mlir", program.options, target, change=change, **changes)
+    compilation = compilation_of(program, format, options, target, change=change, **changes)
     result = of_compilation(compilation)
     if compilation.built is not None:
         compilation.built.module.release()
@@ -93,7 +107,7 @@ class _Trials:
 
         Args:
             id, title, action: of the insight.
-            other: its estimate; None if the function does not take such arguments.
+            other: its estimate; None if there is no such program.
             rows: of the batch, before and with the alternative: cycles are then compared for each row.
         """
         if other is None:
@@ -155,9 +169,8 @@ def _differences(saving: dict[str, int | None], each: dict[str, Any] | None, hel
             yield f"{bytes_text(abs(value))} {text} {'less' if value > 0 else 'more'}"
 
 
-def _try_batches(trials: _Trials, question: Question, program: Program) -> None:
-    parsed = parse(program.mlir, "mlir", program.options)
-    module = without_calls(legalize(partition(parsed)))
+def _try_batches(trials: _Trials, question: Question) -> None:
+    module = without_calls(legalize(partition(parsed(question.program, question.format, question.options))))
     found = find_batch(module)
     module.release()
     if found is None or found.size < 2:
@@ -166,7 +179,7 @@ def _try_batches(trials: _Trials, question: Question, program: Program) -> None:
 
     def estimate(rows: int) -> Estimate | None:
         try:
-            return _estimate(program, question.target, found.resized(rows))
+            return _estimate(question, found.resized(rows))
         except CompileError:
             return None
 
@@ -183,33 +196,25 @@ def _try_batches(trials: _Trials, question: Question, program: Program) -> None:
 
 
 def _try_half_precision(trials: _Trials, question: Question) -> None:
-    import jax
-    import jax.numpy as jnp
-
-    changed = False
-
-    def halved(leaf: Any) -> Any:
-        nonlocal changed
-        if getattr(leaf, "dtype", None) != jnp.float32 or not getattr(leaf, "shape", ()):
-            return leaf
-        changed = True
-        sharding = leaf.sharding if getattr(leaf, "committed", True) else None
-        struct: Any = jax.ShapeDtypeStruct
-        return struct(leaf.shape, jnp.float16, sharding=sharding)
-
-    args = tuple(jax.tree.map(halved, arg) if not callable(arg) else arg for arg in question.args)
+    try:
+        made = question.half and question.half()
+        if made is None:
+            return
+        other = _estimate(question._replace(program=made.mlir, format="mlir", options=made.options))
+    except (TypeError, ValueError, CompileError):  # the function takes no such arguments
+        return
     action = "Give float16 arrays for float32; check that the values stay in its range."
-    trials.add("half precision", "Arguments of type float16", action, question.estimate(args) if changed else None)
+    trials.add("half precision", "Arguments of type float16", action, other)
 
 
-def _try_options(trials: _Trials, question: Question, program: Program, compilation: Compilation) -> None:
+def _try_options(trials: _Trials, question: Question, compilation: Compilation) -> None:
     settings = compilation.settings
     if settings.partials_type == "float":
         trials.add(
             "half partials",
             "Half partials in products and convolutions",
             'compiler_options={"ipu_partials_type": "half"}; sums are rounded to float16 after every 16 terms.',
-            _estimate(program, question.target, partials_type="half"),
+            _estimate(question, partials_type="half"),
         )
     for proportion in _PROPORTIONS:
         if proportion != settings.available_memory_proportion:
@@ -217,12 +222,12 @@ def _try_options(trials: _Trials, question: Question, program: Program, compilat
                 f"memory proportion {proportion}",
                 f"A memory proportion of {proportion} for products",
                 f'compiler_options={{"ipu_available_memory_proportion": {proportion}}}',
-                _estimate(program, question.target, available_memory_proportion=proportion),
+                _estimate(question, available_memory_proportion=proportion),
             )
     if settings.outline == "memory" and trials.base.fits:
         trials.add(
             "recomputation",
             "Repeated blocks as functions, cheap values computed again",
             'compiler_options={"ipu_outline": "always"}; jax.checkpoint around layers saves more in a gradient.',
-            _estimate(program, question.target, outline="always"),
+            _estimate(question, outline="always"),
         )

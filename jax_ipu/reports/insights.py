@@ -78,8 +78,8 @@ def not_tried(data: Mapping[str, Any]) -> list[Insight]:
             "advice",
             "Alternatives were not tried",
             "Only the program itself was compiled, so what other batches, types and options would save is not known.",
-            "jax_ipu.report(..., advice=True) compiles them and says what each saves; that takes as long as about "
-            "eight compilations.",
+            "jax_ipu.report(..., advice=True), or jax-ipu report --advice, compiles them and says what each saves; "
+            "that takes as long as about eight compilations.",
         )
     ]
 

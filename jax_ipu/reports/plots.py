@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jax_ipu.compiler.tables import bytes_text, percent_text, seconds_text
+from jax_ipu.files import explained
 from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.reports.drawing import HEAT, Drawing
 from jax_ipu.reports.insights import expanded
@@ -40,7 +41,7 @@ class Plot:
 
     @boundary
     def save(self, path: str | Path) -> Path:
-        """Writes the plot to a file .svg.
+        """Writes the plot to a file .svg, in a folder that is made if there is none.
 
         Examples:
             >>> import jax.numpy as jnp, jax_ipu, tempfile
@@ -51,7 +52,9 @@ class Plot:
         where = Path(path)
         if where.suffix != ".svg":
             raise ValueError(f"{where}: the name of a plot ends in .svg")
-        where.write_text(self.svg, "utf-8")
+        with explained("the plot cannot be written", "give another path"):
+            where.parent.mkdir(parents=True, exist_ok=True)
+            where.write_text(self.svg, "utf-8")
         return where
 
 

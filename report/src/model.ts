@@ -123,9 +123,13 @@ export class Program {
     return (node.operation === null ? undefined : this.operations[node.operation]?.name) ?? node.label;
   }
 
+  operationOf(step: number): Operation | undefined {
+    return this.operations[this.steps.operation[step]];
+  }
+
   stepTitle(step: number): string {
     const name = this.steps.name[step];
-    const operation = this.operations[this.steps.operation[step]]?.name;
+    const operation = this.operationOf(step)?.name;
     return operation ? (name && name !== operation ? `${operation} · ${name}` : operation) : (name ?? this.steps.kind[step] ?? `step ${step}`);
   }
 
@@ -180,8 +184,8 @@ export class Program {
     return names;
   }
 
-  layerOf(one: { layer?: number | null }): string {
-    return this.pathOf(this.data.layers, one.layer).join(" / ");
+  layerOf(one: { layer?: number | null } | undefined): string {
+    return this.pathOf(this.data.layers, one?.layer).join(" / ");
   }
 
   readonly bySize = lazy(() => [...this.operations].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0)));

@@ -1,9 +1,10 @@
 // A table of any length: only the rows in sight exist. Sorted by its heads, moved through with the arrow keys. Its last row has
-// the sums of what the filter leaves.
+// the sums of what the filter leaves, and so has each layer where the rows are shown by layer.
 import { csvText, download } from "./csv";
-import { type Child, checkbox, empty, h, on, perFrame, replace } from "./dom";
+import { type Child, checkbox, choice, empty, h, on, perFrame, replace } from "./dom";
 import { figure } from "./figure";
-import { integer, known, total, type Maybe } from "./numbers";
+import { rollUp, type Group, type Grouping } from "./groups";
+import { integer, known, largest, total, type Maybe } from "./numbers";
 
 export interface TableColumn<Row> {
   id: string;
@@ -54,6 +55,18 @@ export interface TableOptions<Row> {
   /** The text that the filter looks at; without it there is no filter. */
   filter?: (row: Row) => string;
   choose?: boolean;
+  /** What its rows can be added up by. */
+  groupings?: Grouping<Row>[];
+  /** Kept by views that make the table anew. */
+  state?: TableState;
+  /** What the last row adds up, if not these rows. */
+  whole?: { rows: number; sum: (column: string) => Maybe };
+}
+
+/** The filter, and the grouping by which the rows are shown. */
+export interface TableState {
+  text: string;
+  by: string;
 }
 
 /** On a narrow screen, a column that stays is at most so wide that others fit beside it, and its texts have three lines (style/narrow.css). */
@@ -66,14 +79,17 @@ export class Table<Row> {
   private readonly table: HTMLTableElement;
   private readonly status: HTMLElement;
   private sort: { column: string; descending: boolean } | null;
-  private text = "";
+  private readonly state: TableState;
   private visible: Row[] = [];
+  /** The groups, where they are shown in place of the rows. */
+  private groups: Table<Group> | null = null;
   private readonly shown: Set<string>;
   private readonly draw = perFrame(() => this.fill());
   private everything = false;
 
   constructor(private readonly options: TableOptions<Row>) {
     this.sort = options.sort ?? null;
+    const { text, by } = (this.state = options.state ?? { text: "", by: "" });
     this.shown = new Set(options.columns.filter((column) => !column.hidden).map((column) => column.id));
     this.table = h("table", { role: "grid", "aria-label": options.label });
     this.scroller = h("div.table-scroller", { id: `table-${options.id}`, tabindex: 0, role: "group", "aria-label": `${options.label}: use the arrow keys`, style: options.height ? `max-height:${options.height}px` : null },
@@ -84,14 +100,16 @@ export class Table<Row> {
     on(this.scroller, "keydown", (event) => this.key(event));
     const tools = [
       options.filter &&
-        h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": `Filter ${options.label}`, oninput: (event: Event) => this.setFilter((event.target as HTMLInputElement).value) }),
+        h("input", { type: "search", class: "filter", value: text, placeholder: "Filter", "aria-label": `Filter ${options.label}`, oninput: (event: Event) => this.setFilter((event.target as HTMLInputElement).value) }),
+      options.groupings?.length &&
+        choice("Rows", [["", "Each"], ...options.groupings.map((one) => [one.by, `By ${one.by}`] as const)], by, (value) => ((this.state.by = value), this.refresh())),
       options.choose &&
         h("details.columns", null,
           h("summary", null, "Columns"),
           h("div.columns-list", null, options.columns.map((column) => checkbox(column.title, this.shown.has(column.id), (on) => this.showColumn(column.id, on)))),
         ),
       options.filter && this.status,
-      (options.filter || options.choose) && h("button", { type: "button", class: "quiet", title: "The rows that are shown, with all columns, as a file for a spreadsheet", onclick: () => download(`${document.title} ${options.id}.csv`, this.csv()) }, "CSV"),
+      (options.filter || options.choose) && h("button", { type: "button", class: "quiet", title: "The rows that are shown, with all columns, as a file for a spreadsheet", onclick: () => download(`${document.title} ${(this.groups ?? this).options.id}.csv`, this.csv()) }, "CSV"),
     ];
     const body = options.rows.length ? [options.filter || options.choose ? h("div.tools", null, tools) : null, this.scroller] : [empty(options.none)];
     this.element = h("div.table", null, body);
@@ -108,7 +126,7 @@ export class Table<Row> {
   };
 
   private setFilter(text: string): void {
-    this.text = text.toLowerCase();
+    this.state.text = text;
     this.scroller.scrollTop = 0;
     this.refresh();
   }
@@ -125,7 +143,7 @@ export class Table<Row> {
 
   private refresh(): void {
     const { rows, filter, columns } = this.options;
-    const words = this.text.split(/\s+/).filter(Boolean);
+    const words = this.state.text.toLowerCase().split(/\s+/).filter(Boolean);
     this.visible = filter && words.length ? rows.filter((row) => words.every((word) => filter(row).toLowerCase().includes(word))) : [...rows];
     const sort = this.sort;
     const by = sort && columns.find((column) => column.id === sort.column);
@@ -140,25 +158,59 @@ export class Table<Row> {
     }
     this.status.textContent = this.visible.length === rows.length ? `${rows.length} rows` : `${this.visible.length} of ${rows.length} rows`;
     this.fill();
+    if (!rows.length) return;
+    this.groups = this.grouped();
+    const shown = this.groups?.element ?? this.scroller;
+    if (this.element.lastChild !== shown) this.element.lastChild!.replaceWith(shown);
+  }
+
+  /** The table of the groups that the rows are shown by, if they are. */
+  private grouped(): Table<Group> | null {
+    const { options } = this;
+    const grouping = options.groupings?.find((one) => one.by === this.state.by);
+    if (!grouping) return null;
+    const added = options.columns.filter((column) => column.sum);
+    const rows = rollUp(this.visible, grouping, added);
+    const columns = added.map(({ id, title, help, width, stay, share, format }, at) => {
+      const most = largest(rows, (row) => row.sums[at] ?? 0, 1);
+      return numbers<Group>(id, title, width, (row) => row.sums[at], format ?? String, { help, stay, sum: true, hidden: !this.shown.has(id), share: share && ((row) => (row.sums[at] ?? 0) / most) });
+    });
+    const by = grouping.by;
+    return new Table<Group>({
+      id: `${options.id}-${by}`,
+      label: `${options.label} by ${by}`,
+      rows,
+      columns: [texts("group", by === "layer" ? "Layer" : "Function", 260, (row) => grouping.name(row.id), { stay: options.columns[0].stay }), ...columns],
+      key: (row) => row.id,
+      sort: (this.groups ?? this).sort ?? undefined,
+      height: options.height,
+      none: "No rows are left.",
+      whole: { rows: this.visible.length, sum: (id) => this.sum(added.find((column) => column.id === id)!) },
+    });
   }
 
   /** The rows in the order in which they are shown, with all columns. */
   csv(): string {
+    if (this.groups) return this.groups.csv();
     const { columns } = this.options;
     return csvText(columns.map((column) => column.title), this.visible.map((row) => columns.map((column) => (column.saved ?? column.value)(row))));
   }
 
+  /** What the rows that are left add up to. */
+  private sum(column: TableColumn<Row>): Maybe {
+    const values = this.visible.map((row) => column.value(row) as Maybe).filter(known);
+    return values.length ? total(values, Number) : null;
+  }
+
   /** A row with the sums, where there is something to add. */
   private sums(columns: TableColumn<Row>[]): HTMLElement | null {
-    if (this.visible.length < 2 || !columns.some((column) => column.sum)) return null;
-    const cell = (column: TableColumn<Row>): Child => {
-      if (!column.sum) return null;
-      const values = this.visible.map((row) => column.value(row) as Maybe).filter(known);
-      return figure(values.length ? total(values, Number) : null, column.format ?? String, `sum_${column.id}`);
-    };
+    const { whole } = this.options;
+    const count = whole?.rows ?? this.visible.length;
+    if (count < 2 || !columns.some((column) => column.sum)) return null;
+    const cell = (column: TableColumn<Row>): Child => column.sum && figure(whole ? whole.sum(column.id) : this.sum(column), column.format ?? String, `sum_${column.id}`);
     // Its name may lie across the first columns, up to a sum or to those that are scrolled.
     const free = columns.findIndex((column) => column.sum || column.stay !== columns[0].stay);
-    const name = this.cell("td", { ...columns[0], numeric: false }, columns, { colspan: Math.max(1, free) }, `Sum of ${integer(this.visible.length)}`);
+    const name = this.cell("td", { ...columns[0], numeric: false }, columns, { colspan: Math.max(1, free) }, `Sum of ${integer(count)}`);
     return h("tfoot", null, h("tr", null, name, columns.slice(Math.max(1, free)).map((column) => this.cell("td", column, columns, null, cell(column)))));
   }
 

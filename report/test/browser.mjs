@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 import { chromium } from "./chromium.mjs";
 import { allRowsAsFiles, chosenRowsAsFiles, droppedReports, savingInto } from "./files.mjs";
 import { page } from "./page.mjs";
-import { synthetic } from "./synthetic.mjs";
+import { layered, synthetic } from "./synthetic.mjs";
 import { syntheticRun } from "./synthetic_run.mjs";
 
 const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare", "run"];
@@ -103,6 +103,51 @@ const near = (shown, expected, what) => {
   else assert.ok(shown !== null && Math.abs(shown - expected) <= 1e-9 * Math.max(1, Math.abs(expected)), `${what}: the page shows ${shown}, the report has ${expected}`);
 };
 
+/** Shows the rows of a view's table by layer and by function, and compares the sums of each with those of `rows`. */
+async function rolledUp(tab, report, id, rows, kinds = ["layer", "function"]) {
+  for (const by of kinds) {
+    const nodes = report[`${by}s`] ?? [];
+    const button = `#panel [aria-label="Rows"] [data-value="${by}"]`;
+    assert.equal(await tab.count(button), nodes.length && rows.length ? 1 : 0, `${id} by ${by}`);
+    if (!nodes.length || !rows.length) continue;
+    await tab.click(button);
+    const expected = new Map();
+    for (const row of rows) {
+      const around = [];
+      for (let at = row[by] ?? null; at !== null; at = nodes[at].parent) around.push(at);
+      for (const group of around.length ? around : [-1]) expected.set(group, [...(expected.get(group) ?? []), row]);
+    }
+    const table = `#table-${id}-${by}`;
+    assert.equal(Number(await tab.tab.$eval(`${table} table`, (element) => element.getAttribute("aria-rowcount"))), expected.size + 1, `${id}: every ${by}`);
+    const shown = await tab.tab.$$eval(`${table} tr[data-key]`, (found) => found.map((row) => [Number(row.dataset.key), Object.fromEntries([...row.querySelectorAll("td:has(data)")].map((cell) => [cell.dataset.column, cell.querySelector("data").value]))]));
+    assert.ok(shown.length > 0, `${id}: rows by ${by}`);
+    for (const [group, values] of shown) {
+      for (const column of Object.keys(rows[0]).filter((one) => one !== "layer" && one !== "function")) {
+        const known = expected.get(group).map((row) => row[column]).filter((value) => value !== null);
+        near(values[column] === "" ? null : Number(values[column]), known.length ? sum(known) : null, `${id}: ${column} of ${nodes[group]?.name ?? "no"} ${by}`);
+      }
+    }
+    await tab.click('#panel [aria-label="Rows"] [data-value=""]');
+  }
+}
+
+/** What the steps of a report cost in all executions, with their layers and functions. */
+function stepRows(report, values) {
+  const { steps, operations } = report;
+  const [operation, executions] = [steps.operation, steps.executions].map(expand);
+  const counted = steps.counted ? expand(steps.counted) : executions.map(() => 1);
+  return executions.map((times, at) => {
+    const { layer = null, function: inside = null } = operations[operation[at] ?? -1] ?? {};
+    return { layer, function: inside, ...Object.fromEntries(Object.entries(values).map(([key, value]) => [key, times * counted[at] * value[at]])) };
+  });
+}
+
+/** What the lines of a file cost. */
+const lineRows = (report, source) => [
+  ...report.operations.filter((one) => one.source === source && one.line).map((one) => ({ layer: one.layer, cycles: one.cycles, exchanged: one.exchange_bytes, bytes: null })),
+  ...report.variables.filter((one) => one.source === source && one.line).map((one) => ({ layer: one.layer, cycles: null, exchanged: null, bytes: one.bytes })),
+];
+
 /** The views of one report against its JSON. */
 async function figures(tab, report) {
   const { estimate } = report;
@@ -189,6 +234,7 @@ async function figures(tab, report) {
       near(await tab.figure("sum_cycles"), sum(left.map((one) => one.cycles)), "the sum of what is filtered");
       near(await tab.figure("sum_exchange_bytes"), sum(left.map((one) => one.exchange_bytes)), "the sum of their bytes");
     }
+    await rolledUp(tab, report, "operations", left.map(({ layer, function: inside, cycles, exchange_bytes }) => ({ layer, function: inside, cycles, exchange_bytes })));
     await tab.click("#table-operations tbody tr[data-key]");
     const chips = await tab.chips();
     const operation = report.operations.find((one) => shortName(one) === chips.operation && one.kind === sorted[0].kind);
@@ -222,6 +268,7 @@ async function figures(tab, report) {
     }
     if (report.layers?.length || report.functions?.length) for (const value of ["layers", "functions", "program"]) await tab.click(`#panel .choice [data-value="${value}"]`);
     near(all, estimate.cycles, "the steps of the report make its cycles");
+    await rolledUp(tab, report, "steps", stepRows(report, { total: compute.map((_, at) => cost(at)), compute, sync }));
     if (step !== undefined) near(await tab.figure("step_cycles"), cost(Number(step)), "cycles of the selected step");
     assert.ok((await tab.colours(".timeline canvas:nth-of-type(2)")) > 4, "the timeline is drawn");
     await tab.tab.focus(".timeline canvas:nth-of-type(2)");
@@ -263,6 +310,12 @@ async function figures(tab, report) {
       near(await tab.figure(`live_${other}`), report.liveness.always_live_bytes + expand(report.liveness.not_always_live)[other], "live in the other step");
     }
   }
+  if (report.liveness?.steps) {
+    const pinned = await tab.tab.$$eval("#panel .side b", (found) => found.map((one) => Number(one.textContent.replace("Step ", ""))));
+    const inStep = (one, at) => one.lasting || (one.first_step === null ? [] : one.ranges ?? [one.first_step, one.last_step]).some((from, i, all) => i % 2 === 0 && from <= at && at <= all[i + 1]);
+    const live = report.variables.map((one) => ({ layer: one.layer, bytes: one.bytes, ...Object.fromEntries(pinned.map((at) => [`step-${at}`, inStep(one, at) ? one.bytes : 0])) }));
+    await rolledUp(tab, report, "variables", live.filter((row) => pinned.some((at) => row[`step-${at}`] > 0)), ["layer"]);
+  }
   if (report.variables.length) {
     await tab.click("#table-variables tbody tr[data-key]");
     assert.ok((await tab.chips()).variable, "a variable is selected");
@@ -298,6 +351,9 @@ async function figures(tab, report) {
       const between = expand(report.exchange.between_ipus);
       near(await tab.figure("between_ipus"), sum(between.map((value, at) => value * executions[at] * counted[at])), "bytes between IPUs");
     }
+    const between = report.exchange.between_ipus ? expand(report.exchange.between_ipus) : [];
+    const moving = new Set([...report.exchange.steps, ...between.flatMap((value, at) => (value > 0 ? [at] : []))]);
+    await rolledUp(tab, report, "exchanges", stepRows(report, { all: moved }).filter((_, at) => moving.has(at)));
     await tab.click('#panel .choice [data-value="step"]');
   } else assert.ok(await tab.count("#panel .empty"));
 
@@ -307,6 +363,7 @@ async function figures(tab, report) {
     assert.ok(costly.length > 0, "a line costs something");
     const source = await tab.tab.evaluate(() => Number(document.querySelector("#panel select")?.value ?? 0));
     for (const [line, shown] of costly) near(shown, sum(report.operations.filter((one) => one.source === source && one.line === line).map((one) => one.cycles ?? 0)), `cycles of line ${line}`);
+    await rolledUp(tab, report, "lines", lineRows(report, source), report.layers?.length ? ["layer"] : []);
     await tab.click("tr.selectable");
     assert.ok((await tab.chips()).operation, "a line selects its operation");
   }
@@ -353,7 +410,7 @@ const nothing = {
   ...bare, sources: [], operations: [], steps: null, tile_compute: null, tree: [], variables: [], liveness: null, memory: null, tile_memory: null, exchange: null, host: null, insights: [], phases: [], accuracy: [],
   estimate: Object.fromEntries(Object.keys(bare.estimate).map((key) => [key, null])), chip: { ...bare.chip, floor_plan: null, peak_flops: null },
 };
-const cases = [["several IPUs", [four]], ["does not fit", [tight]], ["nothing planned", [bare]], ["nothing known", [nothing]], ["two chips", [fitting, older]]];
+const cases = [["several IPUs", [four]], ["does not fit", [tight]], ["nothing planned", [bare]], ["nothing known", [nothing]], ["two chips", [fitting, older]], ["layers", [layered(fitting)]]];
 const only = process.argv.includes("--only");
 if (only) cases.length = 0;
 for (const argument of process.argv.slice(2).filter((one) => one.includes("=") && !one.startsWith("--"))) {
@@ -553,18 +610,47 @@ async function behaviour() {
     await tab.close();
   });
 
+  await check("sums by layer of what the filter leaves", async () => {
+    const report = layered(fitting);
+    const { exchange_bytes: moved, sync } = report.steps;
+    const steps = stepRows(report, { all: expand(moved), sync: expand(sync) });
+    // The filter has a word of the name of one layer only.
+    const [inside, word] = [1, "heads"];
+    const ofLayer = (rows) => rows.filter((row) => row.layer === inside);
+    const tables = [
+      ["operations", "operations", report.operations.map(({ layer, function: name, cycles, flops }) => ({ layer, function: name, cycles, flops }))],
+      ["execution", "steps", steps.map(({ all, ...row }) => row)],
+      ["exchange", "exchanges", steps.filter((_, at) => report.exchange.steps.includes(at)).map(({ sync, ...row }) => row)],
+      ["liveness", "variables", report.variables.map(({ layer, bytes }) => ({ layer, bytes })), ["layer"]],
+      ["source", "lines", lineRows(report, 0), ["layer"]],
+    ];
+    const tab = await Tab.open([report]);
+    for (const [view, id, rows, kinds] of tables) {
+      await tab.show(view);
+      assert.ok(ofLayer(rows).length > 1 && ofLayer(rows).length < rows.length, `${view}: the filter leaves something`);
+      await tab.tab.type(`#panel .table:has([aria-label="Rows"]) .filter`, word);
+      await tab.settle();
+      await rolledUp(tab, report, id, ofLayer(rows), kinds);
+    }
+    // What is chosen stays when a step is selected.
+    await tab.show("liveness");
+    await tab.click('#panel [aria-label="Rows"] [data-value="layer"]');
+    await tab.tab.type("#panel .filter", word);
+    await tab.tab.focus("#panel .chart");
+    await tab.tab.keyboard.press("Home");
+    await tab.settle();
+    assert.equal(await tab.count("#panel .side"), 1);
+    assert.deepEqual(await tab.tab.$$eval("#table-variables-layer tr[data-key]", (rows) => rows.map((row) => Number(row.dataset.key)).sort()), [0, inside]);
+    assert.equal(await tab.tab.$eval("#panel .filter", (input) => input.value), word);
+    await tab.close();
+  });
+
   await check("rows as a file for a spreadsheet", async () => {
-    // Synthetic reports have no layers: here three, one in another, with every third operation and variable.
-    const layered = (report) => ({
-      ...report,
-      layers: [["block", null], ["attention, 8 heads", 0], ["head", null]].map(([name, parent], id) => ({ ...report.operations[0], id, parent, name, operations: [], variable_bytes: 1 })),
-      ...Object.fromEntries(["operations", "variables"].map((key) => [key, report[key].map((one, id) => ({ ...one, layer: id % 3 }))])),
-    });
     const [first, second] = [layered(fitting), layered(older)];
     first.operations[0].name = 'a "quoted", name';
     const tab = await Tab.open([first], { hash: "#tile=5" });
     const session = await savingInto(tab, folder);
-    assert.deepEqual(await allRowsAsFiles(tab, session, folder, views, first), ["exchanges", "memory-layers", "operations", "steps", "tile-variables", "variables"]);
+    assert.deepEqual(await allRowsAsFiles(tab, session, folder, views, first), ["exchanges", "lines-layer", "memory-layers", "operations", "steps", "tile-variables", "variables"]);
     await chosenRowsAsFiles(tab, session, folder, first);
     await tab.close();
     const both = await Tab.open([first, second]);

@@ -61,7 +61,7 @@ async function shown(tab, id) {
 
 /** Saves the rows of a table, and compares every cell with what the page shows. Returns the number of rows. */
 async function compareTable(tab, session, folder, id, program) {
-  const button = await tab.tab.evaluateHandle((id) => [...document.querySelector(`#table-${id}`).parentElement.querySelectorAll("button.quiet")].find((one) => one.textContent === "CSV"), id);
+  const button = await tab.tab.evaluateHandle((id) => [...document.querySelector(`#table-${id}`).closest(".table:has(button.quiet)").querySelectorAll("button.quiet")].find((one) => one.textContent === "CSV"), id);
   const [name, [heads, ...saved]] = await save(tab, session, folder, button);
   assert.equal(name, `${program} ${id}.csv`);
   const [titles, rows] = await shown(tab, id);
@@ -104,6 +104,8 @@ export async function chosenRowsAsFiles(tab, session, folder, report) {
   await tab.settle();
   const left = await compareTable(tab, session, folder, "operations", report.program.name);
   assert.ok(left > 0 && left < all, "only what is shown");
+  await tab.click('#panel [aria-label="Rows"] [data-value="layer"]');
+  await compareTable(tab, session, folder, "operations-layer", report.program.name);
 }
 
 /** Moves a file over a place and lets it fall. */

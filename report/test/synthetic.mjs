@@ -251,3 +251,15 @@ export function synthetic({ name = "step", chip = "bow", tiles = 64, steps = 60,
     phases: [{ name: "passes", seconds: 0.12 }, { name: "lowering", seconds: 0.31 }, { name: "planning", seconds: 0.54 }],
   };
 }
+
+/** A report with layers and functions, which synthetic ones have not: three of each, one in another, with every third operation and variable. */
+export function layered(report) {
+  const nodes = (names) => names.map(([name, parent], id) => ({ ...report.operations[0], id, parent, name, operations: [], variable_bytes: 1 }));
+  return {
+    ...report,
+    layers: nodes([["block", null], ["attention, 8 heads", 0], ["head", null]]),
+    functions: nodes([["train (train.py)", null], ["loss (train.py)", 0], ["update (train.py)", 0]]),
+    operations: report.operations.map((one, id) => ({ ...one, layer: id % 3, function: (id + 1) % 3 })),
+    variables: report.variables.map((one, id) => ({ ...one, layer: id % 3 })),
+  };
+}

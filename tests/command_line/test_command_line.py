@@ -179,6 +179,27 @@ def test_report(run, tmp_path):
     assert code == 0 and (tmp_path / "again.json").read_text() == before.read_text()
 
 
+def test_report_with_advice(run, tmp_path):
+    path, target = tmp_path / "step.json", ("--target", "ipu2:4")
+    code, text, _ = run("report", "command_line_program:step", *target, "--advice", "-o", str(path))
+    expected = jax_ipu.report(step, shape(64, 10), shape(16, 64), target="ipu2:4", advice=True)
+    savings = {one["id"]: one["saving"] for one in jax_ipu.Report.load(path).insights if one["saving"]}
+    assert code == 0 and savings == {one["id"]: one["saving"] for one in expected.insights if one["saving"]}
+    assert "half precision" in savings and savings["half precision"]["cycles"] > 0
+    for one in expected.insights:
+        if one["saving"]:
+            assert all(one[part] in text for part in ("title", "detail", "action"))
+    # A file has its types; its other alternatives are those of the function.
+    program = jax.jit(step).trace(shape(64, 10), shape(16, 64)).lower(lowering_platforms=("ipu",)).as_text()
+    (tmp_path / "step.mlir").write_text(program)
+    code, text, _ = run("report", str(tmp_path / "step.mlir"), *target, "--advice", "--json", "-o", str(path))
+    found = {one["id"]: one for one in json.loads(text)["insights"]}
+    assert code == 0 and {key for key in savings if key in found} == savings.keys() - {"half precision"}
+    assert "Arguments of type" not in found["alternatives"]["detail"] and "Half" in found["alternatives"]["detail"]
+    code, _, error = run("report", str(path), "--advice")
+    assert code == 2 and "leave out --advice" in error
+
+
 def test_largest_batch(run):
     arguments = ("command_line_program:step", "--target", "ipu2:1", "--start", "512", "--multiple-of", "256")
     code, text, error = run("largest-batch", *arguments, "--json")

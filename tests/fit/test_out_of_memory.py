@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+import jax_ipu
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler import advice, fit, out_of_memory, progress
 from jax_ipu.compiler.errors import CANCELLED
@@ -97,6 +99,20 @@ def test_state_that_is_too_large_is_said_before_anything_is_planned(monkeypatch)
     text = error_of(train(8, 4096, 16), 0)
     assert "the state and the results need 1024.2 MiB" in text
     assert re.search(r"(params|trace)\['h_\d'\]\['kernel'\] f32\[4096,4096\] \(64.0 MiB\)", text)
+
+
+def test_sizes_that_look_alike_are_said_in_bytes():
+    x = jax.ShapeDtypeStruct((79_873,), jnp.float32)  # twice that is 8 bytes more than a tile has
+    options = {"ipu_advice_seconds": 0.0}
+    for made in (jax_ipu.estimate, jax_ipu.report):
+        found = made(jnp.sin, x, target="ipu2:1", compiler_options=options)
+        reason = getattr(found, "reason", None) or found.estimate.reason
+        # The line is the caller's of a function of JAX; the operand comes before the result.
+        assert re.search(
+            rf"map at {Path(__file__).name}:\d+ \(test_\w+\) needs 638,984 bytes for x f32\[79873\] \(0\.3 MiB\),"
+            r" result .* 1 tiles of 638976 bytes hold 638,976 bytes\.",
+            reason,
+        ), reason
 
 
 def test_the_users_line_comes_before_the_librarys():

@@ -1,5 +1,8 @@
 """Tracebacks of what users call: without frames of the package, as JAX_TRACEBACK_FILTERING says for JAX's own."""
 
+import os
+import subprocess
+import sys
 import traceback
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jax_ipu
 from jax_ipu import GraphCoreManager, tile
@@ -76,6 +80,39 @@ MISTAKES = {
 }
 
 
+def put_on_ipu_and_cpu():
+    mesh = Mesh(np.array([ipu, jax.devices("cpu")[0]]), ("x",))
+    jax.device_put(np.ones((2, 2), np.float32), NamedSharding(mesh, PartitionSpec("x")))
+
+
+def deleted():
+    x = jax.device_put(np.ones(3, np.float32), ipu)
+    x.delete()
+    return x
+
+
+def lowered(function, *args):
+    return on_ipu(jax.jit(function).lower, *args)
+
+
+# JAX does not filter what goes through these functions: its frames are seen, those of this package are not.
+MISTAKES_WITHOUT_FILTER = {
+    "device_put": put_on_ipu_and_cpu,
+    "block_until_ready": lambda: deleted().block_until_ready(),
+    "Lowered.compile": lambda: lowered(too_large, 1.0).compile(),
+    "to_dlpack": lambda: jax.device_put(np.ones(3), ipu).__dlpack__(copy=False),
+    "register_ffi_target": lambda: jax.ffi.register_ffi_target("f", object(), platform="ipu", api_version=0),
+    "link": lambda: jax_ipu.link(fails, jnp.sin)[0](1.0),
+    "link, arguments": lambda: jax_ipu.link(jnp.sin, jnp.cos)[0](),
+    "config, name": lambda: setattr(jax_ipu.config, "model_versoin", "bow"),
+    "config, value": lambda: setattr(jax_ipu.config, "model_version", "bowl"),
+    "config, reading": lambda: jax_ipu.config.model_versoin,
+    "package": lambda: jax_ipu.estimat,
+    "counters": lambda: jax_ipu.counters(jax.devices("cpu")[0]),
+    "trace": lambda: jax_ipu.trace("trace.txt"),
+}
+
+
 @pytest.fixture(params=["off", "tracebackhide", "remove_frames", "quiet_remove_frames"])
 def mode(request):
     before = jax.config.jax_traceback_filtering
@@ -104,3 +141,21 @@ def test_frames_of_the_package_are_shown_as_those_of_jax(name, mode):
         assert [frame.f_code for frame in own] == []
         # The whole traceback is in the cause, as JAX has it.
         assert (type(cause).__name__ == "UnfilteredStackTrace") == (mode == "remove_frames")
+
+
+@pytest.mark.parametrize("name", MISTAKES_WITHOUT_FILTER)
+def test_frames_of_the_package_are_left_out_where_jax_does_not_filter(name, mode):
+    with pytest.raises(Exception) as caught:
+        MISTAKES_WITHOUT_FILTER[name]()
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert frames[0].f_code.co_filename == __file__
+    assert any(map(is_of_package, frames)) == (mode == "off")
+
+
+def test_variables_that_are_not_valid_hide_the_package_without_jax():
+    code = "import jax_ipu, traceback\ntry:\n    jax_ipu.config.host_threads\nexcept ValueError: traceback.print_exc()"
+    environment = {**os.environ, "JAX_IPU_HOST_THREADS": "many"}
+    for mode, seen in (("off", True), ("quiet_remove_frames", False)):
+        environment["JAX_TRACEBACK_FILTERING"] = mode
+        printed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True).stderr
+        assert "JAX_IPU_HOST_THREADS" in printed and ("config.py" in printed) == seen

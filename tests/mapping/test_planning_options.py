@@ -95,7 +95,7 @@ def test_options_are_read_and_checked():
         ("ipu_available_memory_proportion", "much", "above 0"),
         ("ipu_partials_type", "quarter", "float, half"),
         ("no_such_option", "x", "No such compile option: 'no_such_option'"),
-        ("ipu_no_such_option", "x", "There are ipu_mapping"),
+        ("ipu_no_such_option", "x", "There are ipu_mapping[^;]*ipu_io_tiles; those of XLA"),
         ("xla_embed_ir_in_executable", "x", "'x' is not a valid bool value"),
         ("xla_gpu_autotune_level", "x", "'x' is not a valid int32 value"),
     ):

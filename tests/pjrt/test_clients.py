@@ -16,6 +16,7 @@ import pytest
 from jaxlib.mlir.dialects import stablehlo
 
 from jax_ipu import compile_server, tile
+from jax_ipu.chips import chip_names
 from jax_ipu.plugin import library_path
 from support.processes import output, run
 
@@ -255,7 +256,7 @@ def test_a_client_in_rust_trains(tmp_path, folder, trained_in_c):
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("JAX_IPU_MODEL_VERSION", "ipu9", "'ipu9' is not valid. Give one of ipu1, ipu2, ipu21, bow."),
+        ("JAX_IPU_MODEL_VERSION", "ipu9", f"'ipu9' is not valid. Give one of {', '.join(chip_names())}."),
         ("JAX_IPU_MODEL_NUM_TILES", "x", "'x' is not valid. Give a whole number from 1 to 1472, or all."),
         ("JAX_IPU_DEVICE_COUNT", "0", "'0' is not valid. Give a whole number of at least 1."),
         ("JAX_IPU_VISIBLE_DEVICES", "1,1", "'1,1' is not valid. Give distinct device numbers"),

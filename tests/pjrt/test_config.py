@@ -9,6 +9,7 @@ import pytest
 import jax_ipu
 from jax_ipu import environment
 from jax_ipu.chips import chip_names
+from jax_ipu.compiler.options import Options
 from jax_ipu.config import Config
 from support.processes import output, run
 
@@ -52,7 +53,7 @@ def test_environment(monkeypatch, name, text, value):
     ("name", "text", "good"),
     [
         ("use_model", "maybe", "true"),
-        ("model_version", "ipu3", "ipu1, ipu2, ipu21, bow"),
+        ("model_version", "ipu9", ", ".join(chip_names())),
         ("model_num_tiles", "2000", "1 to 1472"),
         ("device_count", "0", "at least 1"),
         ("visible_devices", "0,0", "distinct"),
@@ -202,6 +203,9 @@ def test_variables_are_those_of_the_document():
     assert set(re.findall(r"^\| `(JAX_IPU_\w+)`", options, re.M)) == set(Config.variables())
     chips = re.search(r"^\| `JAX_IPU_MODEL_VERSION` \|([^|]*)\|", options, re.M)[1]
     assert tuple(re.findall(r"`(\w+)`", chips)) == chip_names()
+    # An executable is no option of users.
+    of_compiler = {f"ipu_{name}" for name in Options._fields if name != "executable"}
+    assert set(re.findall(r"^\| `(ipu_\w+)`", text, re.M)) == of_compiler
     for pattern, _ in environment.INSTEAD:
         # Names without wildcards are in the document, others by their prefix.
         name = re.match(r"[A-Z_]+", pattern).group()

@@ -247,6 +247,11 @@ MISTAKES = {
         FileNotFoundError,
         r"model cannot be read: there is no such file .*CompiledModel\.save.*none\.ipu",
     ),
+    "file of ONNX": (
+        lambda p: pytest.importorskip("onnx") and GraphCoreManager().compile_model(str(p / "none.onnx"), ONES),
+        FileNotFoundError,
+        r"model cannot be read: there is no such file or folder; give the path of an \.onnx file.*none\.onnx",
+    ),
     "model folder": (
         lambda p: GraphCoreManager().compile_model(lambda x: x, ONES).save(p / "none" / "model.ipu"),
         FileNotFoundError,
@@ -282,6 +287,11 @@ MISTAKES = {
         lambda p: save_report(p, "folder.html"),
         IsADirectoryError,
         "report cannot be written: there is a folder of that name; give another path",
+    ),
+    "plot onto a folder": (
+        lambda p: (p / "plot.svg").mkdir() or report().plot("steps").save(p / "plot.svg"),
+        IsADirectoryError,
+        "plot cannot be written: there is a folder of that name; give another path",
     ),
     "name of a report": (lambda p: save_report(p, "report.pdf"), ValueError, r"ends in \.html, or in \.json"),
     "report compared with data": (

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -109,3 +110,9 @@ def test_savings_of_a_program_that_does_not_fit():
     assert not report.fits
     first, *_ = (one for one in report.insights if one["saving"] is not None)
     assert first["severity"] == "problem" and "It fits then" in first["detail"]
+
+
+def test_half_precision_of_numpy_arrays():
+    x = np.ones((64, 64), np.float32)
+    found = {i["id"]: i for i in jax_ipu.report(jnp.dot, x, x, target="ipu2:4", advice=True).insights}
+    assert found["half precision"]["saving"]["cycles"] > 0

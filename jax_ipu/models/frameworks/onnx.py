@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jax_ipu.files import explained
 from jax_ipu.models.frameworks import onnx_types
 from jax_ipu.models.frameworks.onnx_graph import Graph
 from jax_ipu.models.model import Model, loaded, required
@@ -97,7 +98,8 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
 def _load(onnx: Any, path: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
     """Returns the model with its external data, and the file, offset, type and shape of each external initialiser."""
-    proto = onnx.load(path, load_external_data=False)
+    with explained("the model cannot be read", "give the path of an .onnx file"):
+        proto = onnx.load(path, load_external_data=False)
     places: dict[str, tuple[str, ...]] = {}
     for tensor in proto.graph.initializer:
         entries = {entry.key: entry.value for entry in tensor.external_data}

@@ -3,6 +3,7 @@ import { chart, indices, mark, type Chart } from "../chart";
 import { arrows, choice, empty, h, on, panel, perFrame, replace, tooltip, within } from "../dom";
 import { Matrix, decode } from "../decode";
 import { cyclesError, figure } from "../figure";
+import { groupings } from "../groups";
 import { bytes, cycles, integer, percent, largest, total } from "../numbers";
 import { numbers, Table, texts } from "../table";
 import { colour, heatText } from "../theme";
@@ -167,6 +168,7 @@ function build(context: Context): Built {
 
   // Sums over all IPUs move over the links only.
   const each = [...indices(program.stepCount)].filter((step) => entryOf.has(step) || between[step] > 0).map((step) => ({ step }));
+  const layerOf = ({ step }: { step: number }) => program.layerOf(program.operationOf(step));
   const table = new Table<{ step: number }>({
     id: "exchanges",
     label: "Steps that exchange",
@@ -175,12 +177,12 @@ function build(context: Context): Built {
       numbers("step", "Step", 64, (row) => row.step, integer),
       texts("name", "Operation", 230, (row) => program.stepTitle(row.step)),
       numbers("bytes", "Bytes", 90, (row) => steps.exchange_bytes[row.step], bytes, { help: "One execution" }),
-      texts("layer", "Layer", 150, (row) => program.layerOf(program.operations[steps.operation[row.step]] ?? {}) || null),
+      texts("layer", "Layer", 150, (row) => layerOf(row) || null),
       numbers("all", "All executions", 110, (row) => steps.exchange_bytes[row.step] * program.times(row.step), bytes, { sum: true }),
-      numbers("cycles", "Cycles", 80, (row) => program.stepPhases(row.step).exchange, cycles, { help: "Between tiles, one execution" }),
-      numbers("links", "IPU-Links", 80, (row) => steps.links[row.step], cycles, { hidden: !anyBetween, help: "Cycles between IPUs, one execution" }),
+      numbers("cycles", "Cycles", 80, (row) => program.stepPhases(row.step).exchange * program.times(row.step), cycles, { help: "Between tiles, all executions", sum: true }),
+      numbers("links", "IPU-Links", 80, (row) => steps.links[row.step] * program.times(row.step), cycles, { hidden: !anyBetween, help: "Cycles between IPUs, all executions", sum: true }),
       numbers("rate", "Bytes a cycle", 100, (row) => (steps.exchange[row.step] ? steps.exchange_bytes[row.step] / steps.exchange[row.step] : null), integer, { help: "Over all tiles" }),
-      numbers("between", "Between IPUs", 104, (row) => between[row.step], bytes, { hidden: !anyBetween }),
+      numbers("between", "Between IPUs", 104, (row) => between[row.step] * program.times(row.step), bytes, { hidden: !anyBetween, help: "All executions", sum: true }),
     ],
     key: (row) => row.step,
     selected: () => store.state.step,
@@ -188,7 +190,8 @@ function build(context: Context): Built {
     sort: { column: "all", descending: true },
     height: 320,
     none: "Nothing is exchanged.",
-    filter: (row) => `${program.stepTitle(row.step)} ${program.layerOf(program.operations[steps.operation[row.step]] ?? {})}`,
+    groupings: groupings(program, (row) => program.operationOf(row.step)),
+    filter: (row) => `${program.stepTitle(row.step)} ${layerOf(row)}`,
   });
   const all = total(ids, (step, index) => steps.exchange_bytes[step] * weights[index]);
   const link = total(between, (value, step) => value * program.times(step));

@@ -2,6 +2,7 @@
 import { chart, indices, type Chart } from "../chart";
 import { empty, facts, h, link, panel, replace } from "../dom";
 import { cyclesError, figure, phaseBar, plusMinus } from "../figure";
+import { groupings } from "../groups";
 import type { Phases } from "../model";
 import { bytes, cycles, integer, largest, percent, total } from "../numbers";
 import { stepsTimeline } from "../steps_timeline";
@@ -14,6 +15,8 @@ function build(context: Context): Built {
     return { element: h("div.view", null, panel("Execution", null, empty(program.nothing))) };
   }
   const { steps } = program;
+  const operationOf = program.operationOf.bind(program);
+  const layerOf = (step: number) => program.layerOf(operationOf(step));
   const balanceOf = (step: number) => (steps.compute[step] ? steps.mean_compute[step] / steps.compute[step] : null);
   const totalOf = (step: number) => program.stepCycles(step) * program.times(step);
   const unit = h("span", { "data-unit": "" });
@@ -30,7 +33,7 @@ function build(context: Context): Built {
       replace(details, empty("Select a step to see its phases and the balance of its tiles."));
       return;
     }
-    const operation = program.operations[steps.operation[step]];
+    const operation = operationOf(step);
     const row = program.tileCompute()?.row(step);
     const cost = program.stepCycles(step);
     if (row) {
@@ -86,7 +89,7 @@ function build(context: Context): Built {
     columns: [
       numbers("step", "Step", 64, (row) => row, integer),
       texts("name", "Operation", 230, program.stepTitle.bind(program)),
-      texts("layer", "Layer", 150, (row) => program.layerOf(program.operations[steps.operation[row]] ?? {}) || null),
+      texts("layer", "Layer", 150, (row) => layerOf(row) || null),
       numbers("total", "Cycles", 90, totalOf, cycles, { sum: true }),
       numbers("lost", "Waiting", 90, lost, cycles, { help: "Cycles that the mean tile waits for the slowest", share: (row) => lost(row) / most, sum: true }),
       numbers("executions", "Executions", 102, (row) => steps.executions[row], integer),
@@ -103,7 +106,8 @@ function build(context: Context): Built {
     sort: { column: "lost", descending: true },
     height: 340,
     none: "There are no steps.",
-    filter: (row) => `${program.stepTitle(row)} ${program.layerOf(program.operations[steps.operation[row]] ?? {})}`,
+    groupings: groupings(program, operationOf),
+    filter: (row) => `${program.stepTitle(row)} ${layerOf(row)}`,
   });
   drawDetails();
   time.redraw();

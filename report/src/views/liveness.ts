@@ -3,6 +3,7 @@ import { chart, indices, mark, type Chart } from "../chart";
 import { arrows, checkbox, choice, empty, h, key, link, on, panel, perFrame, quiet, rectangle, replace, sized, tooltip, within } from "../dom";
 import { figure, memoryError, memorySentence } from "../figure";
 import type { Variable } from "../format";
+import { groupings } from "../groups";
 import { bytes, integer, percent, largest } from "../numbers";
 import { colour } from "../theme";
 import { numbers, Table, texts, type TableColumn } from "../table";
@@ -106,6 +107,7 @@ function build(context: Context): Built {
   let measure: "all" | "fullest" = "all";
   let onlyLate = false;
   const pinned: number[] = [];
+  const kept = { text: "", by: "" };
   let drawn: Chart | null = null;
   const plotHost = h("div", null);
   const tableHost = h("div", null);
@@ -165,11 +167,12 @@ function build(context: Context): Built {
 
   const columns = (steps: number[]): TableColumn<Variable>[] => [
     texts("name", "Variable", 230, (row) => row.name, { render: (row) => [row.name, program.keptTooLong(row) ? h("span.flag", { title: `kept ${program.keptTooLong(row)} steps after its last use` }, "late") : null] }),
-    numbers("bytes", "Bytes", 84, (row) => row.bytes, bytes),
+    numbers("bytes", "Bytes", 84, (row) => row.bytes, bytes, { help: "A sum has what is live at different times as well", sum: true }),
     ...steps.map((step) =>
       numbers<Variable>(`step-${step}`, `In step ${step}`, 96, (row) => (program.isLive(row, step) ? row.bytes : 0), bytes, {
         render: (row) => (program.isLive(row, step) ? bytes(row.bytes) : ""),
         share: (row) => (program.isLive(row, step) ? row.bytes / most : 0),
+        sum: true,
       }),
     ),
     numbers("max_tile_bytes", "On one tile", 100, (row) => row.max_tile_bytes, bytes),
@@ -203,6 +206,8 @@ function build(context: Context): Built {
       none: onlyLate ? "No variable is kept longer than it is used." : "No listed variable is live in these steps.",
       filter: (row) => [row.name, row.role, row.dtype, row.argument, program.layerOf(row), program.sourceOf(row)].join(" "),
       choose: true,
+      groupings: groupings(program, (row) => row, ["layer"]),
+      state: kept,
     });
     const summary = live && steps.map((step) => h("div.side", null, h("b", null, `Step ${step}`), h("span", null, program.stepTitle(step)), figure(live.always + live.notAlways[step], bytes, `live_${step}`), h("small", null, `${bytes(live.notAlways[step])} not always live; fullest tile ${integer(live.fullest[step])} with ${bytes(live.maxTile[step])}`), pinned.includes(step) ? quiet("Unpin", () => (pinned.splice(pinned.indexOf(step), 1), sides(), drawn?.redraw())) : quiet("Pin, to compare with another step", () => (pinned.push(step), sides(), drawn?.redraw()))));
     replace(tableHost, panel(steps.length ? "Live in the chosen steps" : "Variables", steps.length || !live ? null : "Choose a step in the plot to see what is live in it; pin it to see several side by side.", summary?.length ? h("div.sides", null, summary) : null, table.element));

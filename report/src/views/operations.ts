@@ -2,6 +2,7 @@
 import { empty, facts, h, link, panel, replace, type Child } from "../dom";
 import { phaseBar, plusMinus } from "../figure";
 import type { Frame, Operation } from "../format";
+import { groupings } from "../groups";
 import { phasesOf, type Program } from "../model";
 import { bytes, count, cycles, integer, percent, type Maybe } from "../numbers";
 import { roofline } from "../roofline";
@@ -97,8 +98,9 @@ function build(context: Context): Built {
     sort: { column: program.planned ? "cycles" : "flops", descending: true },
     height: 520,
     none: program.nothing,
-    filter: (row) => [row.name, row.kind, row.scope, row.codelets?.join(" "), row.shape, row.backward ? "backward" : "forward", program.sourceOf(row)].join(" "),
+    filter: (row) => [row.name, row.kind, row.scope, program.layerOf(row), row.codelets?.join(" "), row.shape, row.backward ? "backward" : "forward", program.sourceOf(row)].join(" "),
     choose: true,
+    groupings: groupings(program, (row) => row),
   });
   const details = h("div.details", null);
   const roof = roofline(context);
@@ -109,7 +111,7 @@ function build(context: Context): Built {
   draw();
   requestAnimationFrame(() => table.reveal(store.state.operation));
   return {
-    element: h("div.view", null, panel("Operations", program.operations.length ? "Cycles are those of all executions in one call; Error is what they may be off. The last row has the sums of what the filter leaves." : null, table.element), details, roof.element),
+    element: h("div.view", null, panel("Operations", program.operations.length ? "Cycles are those of all executions in one call; Error is what they may be off. The last row has the sums of what the filter leaves, and each layer has its own." : null, table.element), details, roof.element),
     update: () => {
       draw();
       table.reveal(store.state.operation);

@@ -1,9 +1,50 @@
-// The user's files, with what each line costs.
+// The user's files, with what each line costs, and what for: by layer.
 import { empty, h, on, panel, replace, select } from "../dom";
 import { cyclesError, figure, plusMinus } from "../figure";
-import type { Operation } from "../format";
-import { bytes, cycles, integer, percent, largest, total } from "../numbers";
+import type { Operation, Variable } from "../format";
+import { groupings } from "../groups";
+import type { Program } from "../model";
+import { bytes, cycles, integer, percent, largest, total, type Maybe } from "../numbers";
+import { numbers, Table, texts } from "../table";
 import type { Built, Context, View } from "../view";
+
+/** What a line costs in one layer. */
+interface Part {
+  id: number;
+  line: number;
+  layer: number | null;
+  cycles: Maybe;
+  exchanged: Maybe;
+  bytes: Maybe;
+  /** The operation with the most cycles. */
+  largest: Operation | null;
+}
+
+/** The lines of a file that cost something; `byLayer`: each apart for each layer that it works for. */
+function partsOf(program: Program, file: number, byLayer: boolean): Part[] {
+  const parts = new Map<string, Part>();
+  const partOf = (one: Operation | Variable): Part | null => {
+    if (one.source !== file || !one.line) return null;
+    const layer = byLayer ? (one.layer ?? null) : null;
+    const key = `${one.line} ${layer}`;
+    const part = parts.get(key) ?? { id: parts.size, line: one.line, layer, cycles: null, exchanged: null, bytes: null, largest: null };
+    parts.set(key, part);
+    return part;
+  };
+  const plus = (a: Maybe, b: Maybe): Maybe => (b === null || b === undefined ? a : (a ?? 0) + b);
+  for (const one of program.operations) {
+    const part = partOf(one);
+    if (!part) continue;
+    part.cycles = plus(part.cycles, one.cycles);
+    part.exchanged = plus(part.exchanged, one.exchange_bytes);
+    if (!part.largest || (one.cycles ?? 0) > (part.largest.cycles ?? 0)) part.largest = one;
+  }
+  for (const one of program.variables) {
+    const part = partOf(one);
+    if (part) part.bytes = plus(part.bytes, one.bytes);
+  }
+  return [...parts.values()];
+}
 
 function build(context: Context): Built {
   const { program, store } = context;
@@ -16,25 +57,56 @@ function build(context: Context): Built {
   const chosen = () => (store.state.operation === null ? undefined : program.operations[store.state.operation]);
   let file = chosen()?.source ?? costs.indexOf(Math.max(...costs));
   const host = h("div", null);
-  const heldOn = new Map<string, number>();
-  for (const one of program.variables) {
-    if (one.source === null || one.source === undefined || !one.line) continue;
-    const key = `${one.source}:${one.line}`;
-    heldOn.set(key, (heldOn.get(key) ?? 0) + one.bytes);
-  }
   const operationsAt = (line: number): Operation[] => program.byLine().get(`${file}:${line}`) ?? [];
+
+  const layersHost = h("div", null);
+  const kept = { text: "", by: "layer" };
+  let parts: Part[] = [];
+  let byLayer: Table<Part> | null = null;
+  const chosenPart = () => {
+    const one = chosen();
+    return one?.source === file ? (parts.find((part) => part.line === one.line && part.layer === (one.layer ?? null))?.id ?? null) : null;
+  };
+  const drawLayers = () => {
+    if (!program.data.layers?.length) return;
+    parts = partsOf(program, file, true);
+    const most = largest(parts, (row) => row.cycles ?? 0, 1);
+    const textOf = (row: Part) => files[file].lines?.[row.line - 1]?.trim() ?? "";
+    byLayer = new Table<Part>({
+      id: "lines",
+      label: "Lines",
+      rows: parts,
+      columns: [
+        numbers("line", "Line", 64, (row) => row.line, integer),
+        texts("text", "Text", 260, textOf),
+        texts("layer", "Layer", 180, (row) => program.layerOf(row) || null),
+        numbers("cycles", "Cycles", 90, (row) => row.cycles, cycles, { share: (row) => (row.cycles ?? 0) / most, sum: true }),
+        numbers("bytes", "Variables", 90, (row) => row.bytes, bytes, { sum: true }),
+        numbers("exchanged", "Exchanged", 96, (row) => row.exchanged, bytes, { sum: true }),
+      ],
+      key: (row) => row.id,
+      selected: chosenPart,
+      onSelect: (row) => row.largest && context.select({ operation: row.largest.id }),
+      sort: { column: "cycles", descending: true },
+      height: 300,
+      none: "No operation comes from this file.",
+      filter: (row) => `${row.line} ${textOf(row)} ${program.layerOf(row)}`,
+      groupings: groupings(program, (row) => row, ["layer"]),
+      state: kept,
+    });
+    replace(layersHost, panel("Layers", "What the lines of this file cost in each layer that they work for.", byLayer.element));
+  };
 
   const draw = (reveal: boolean) => {
     const one = files[file];
-    const most = largest(program.byLine(), ([key, list]) => (key.startsWith(`${file}:`) ? total(list, (op) => op.cycles ?? 0) : 0), 1);
+    const costOf = new Map(partsOf(program, file, false).map((part) => [part.line, part]));
+    const most = largest(costOf.values(), (part) => part.cycles ?? 0, 1);
     const current = chosen();
-    const used = [...new Set([...program.byLine().keys(), ...heldOn.keys()].filter((key) => key.startsWith(`${file}:`)).map((key) => Number(key.split(":")[1])))].sort((a, b) => a - b);
+    const used = [...costOf.keys()].sort((a, b) => a - b);
     const lines: [number, string | null][] = one.lines ? one.lines.map((text, index) => [index + 1, text]) : used.map((line) => [line, null]);
     const row = ([line, text]: [number, string | null]) => {
       const list = operationsAt(line);
-      const sum = total(list, (op) => op.cycles ?? 0);
-      const moved = total(list, (op) => op.exchange_bytes ?? 0);
-      const held = heldOn.get(`${file}:${line}`) ?? 0;
+      const { cycles: sum, bytes: held, exchanged: moved }: Partial<Part> = costOf.get(line) ?? {};
       const hot = current?.source === file && current.line === line;
       const errors = [...new Set(list.map((op) => plusMinus(program.accuracyOf(op.kind)?.cycles)))];
       return h(
@@ -54,7 +126,7 @@ function build(context: Context): Built {
               }
             : null,
         },
-        h("td.number.source-cycles", null, sum > 0 && h("span.bar", { style: `width:${((100 * sum) / most).toFixed(1)}%` }), h("span", null, sum ? figure(sum, cycles) : "")),
+        h("td.number.source-cycles", null, sum ? h("span.bar", { style: `width:${((100 * sum) / most).toFixed(1)}%` }) : null, h("span", null, sum ? figure(sum, cycles) : "")),
         h("td.number", null, sum ? percent(sum / whole) : ""),
         h("td.number", null, held ? figure(held, bytes) : ""),
         h("td.number", null, moved ? bytes(moved) : ""),
@@ -84,6 +156,12 @@ function build(context: Context): Built {
     const target = reveal ? (host.querySelector<HTMLElement>(".chosen") ?? host.querySelector<HTMLElement>("tr.selectable")) : null;
     if (target && (target.offsetTop < scroller.scrollTop + 30 || target.offsetTop > scroller.scrollTop + scroller.clientHeight - 30)) scroller.scrollTop = target.offsetTop - 120;
   };
+  const show = (next: number) => {
+    file = next;
+    drawLayers();
+    draw(true);
+  };
+  drawLayers();
   draw(false);
   requestAnimationFrame(() => draw(true));
   const names = files.map((one, index) => [String(index), `${one.path.split("/").slice(-2).join("/")} (${percent(costs[index] / whole)})`] as const);
@@ -92,19 +170,20 @@ function build(context: Context): Built {
       panel(
         "Source",
         [`Cycles and bytes of the operations that each line makes. Expected error: ${cyclesError(program).text}.`, without > 0 ? ` ${cycles(without)} cycles (${percent(without / whole)}) have no source line.` : null, ` ${integer(program.byLine().size)} lines cost something.`],
-        h("div.tools", null, files.length > 1 ? select("File", names, String(file), (value) => ((file = Number(value)), draw(true))) : h("span.path", { title: files[0].path }, names[0][1])),
+        h("div.tools", null, files.length > 1 ? select("File", names, String(file), (value) => show(Number(value))) : h("span.path", { title: files[0].path }, names[0][1])),
         host,
       ),
+      layersHost,
     ),
     update: (state, before) => {
       if (state.operation === before.operation) return;
       const source = chosen()?.source;
       if (source !== null && source !== undefined && source !== file && files[source]) {
-        file = source;
+        show(source);
         const picker = host.parentElement?.querySelector("select");
         if (picker) picker.value = String(file);
-      }
-      draw(true);
+      } else draw(true);
+      byLayer?.reveal(chosenPart());
     },
   };
 }
