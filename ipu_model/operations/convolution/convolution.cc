@@ -17,6 +17,7 @@
 #include "kernels/convolution/convolution.h"
 #include "operations/convolution/convolution_plan.h"
 #include "operations/convolution/convolution_serial.h"
+#include "operations/convolution/convolution_vertices.h"
 #include "operations/convolution/pointwise.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
