@@ -20,8 +20,6 @@ constexpr std::int64_t kPanel = 64;
 // would take longer than its system.
 constexpr std::int64_t kFewRows = 16, kMostDenseBytes = 16 << 20;
 
-#define JAX_IPU_FOR_ISA(call) (HasAvx512() ? avx512::call : avx2::call)
-
 // Returns matrix number `index` of a batch as a rank-2 tensor.
 HostTensor Matrix(const HostTensor& t, std::int64_t index) {
   std::int64_t offset = 0;
