@@ -5,7 +5,7 @@
 #include <exception>
 #include <numeric>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 
 namespace ipu_model {

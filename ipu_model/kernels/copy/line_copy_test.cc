@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/context.h"
 
 namespace ipu_model {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/isa.h"
 #include "kernels/index/gather_inner.h"
 #include "kernels/index/gather_words.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra_loops.h"

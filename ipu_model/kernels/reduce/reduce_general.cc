@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_space.h"

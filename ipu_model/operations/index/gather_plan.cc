@@ -11,6 +11,7 @@
 
 #include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/index/gather.h"

@@ -7,7 +7,7 @@
 #include "core/mapping/strides.h"
 #include "core/target/target_model.h"
 #include "hlo/SingleOperation.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"

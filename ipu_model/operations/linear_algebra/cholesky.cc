@@ -12,7 +12,7 @@
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"

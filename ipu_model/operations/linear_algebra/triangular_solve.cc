@@ -12,7 +12,7 @@
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"

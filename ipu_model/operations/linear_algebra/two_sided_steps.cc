@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/reflectors.h"
 #include "kernels/linear_algebra/two_sided.h"

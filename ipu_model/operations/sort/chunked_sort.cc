@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/mapping/strides.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/sort/sort.h"
