@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_CORE_MAPPING_STRIDES_H_
 #define IPU_MODEL_CORE_MAPPING_STRIDES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 
 namespace ipu_model {
 
+// The shape as the model has it, of one as Poplar has it.
+inline Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 Shape RowMajorStrides(const Shape& shape);
 std::string ShapeString(const Shape& shape);  // for example "{2,3}"
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "operations/convolution/convolution_operation.h"
@@ -101,8 +102,6 @@ std::int64_t HalfStep(const ConvolutionProblem& problem, const TargetModel& targ
              ? static_cast<std::int64_t>(target.AmpInputGroup(problem.in_type))
              : 0;
 }
-
-Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 
 // Returns a variable with the memory order `layout`, viewed with its dimensions in their original order.
 poplar::Tensor NewWithLayout(poplar::Graph& graph, DType type, const Shape& shape, const Shape& layout,
