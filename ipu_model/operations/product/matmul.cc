@@ -68,7 +68,7 @@ class MatMulOperation : public Operation, public LimitsBuffers {
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    return PlanMatMul(Stepped(), inputs, outputs, context);
+    return TilePlanOfMatMul(Stepped(), inputs, outputs, context);
   }
 
  private:

@@ -423,8 +423,8 @@ class MatMulVertices {
 
 }  // namespace
 
-TilePlan PlanMatMul(const MatMulPlan& plan, const std::vector<View>& inputs, const std::vector<View>& outputs,
-                    const DeviceContext& context) {
+TilePlan TilePlanOfMatMul(const MatMulPlan& plan, const std::vector<View>& inputs,
+                          const std::vector<View>& outputs, const DeviceContext& context) {
   return MatMulVertices(plan, inputs, outputs, context).Plan();
 }
 

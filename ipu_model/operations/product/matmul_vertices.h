@@ -11,8 +11,8 @@ namespace ipu_model {
 
 // inputs: A [g, m, k], B [g, k, n]; outputs: C [g, m, n]. `plan` may be that of an operation whose buffers
 // are limited.
-TilePlan PlanMatMul(const MatMulPlan& plan, const std::vector<View>& inputs, const std::vector<View>& outputs,
-                    const DeviceContext& context);
+TilePlan TilePlanOfMatMul(const MatMulPlan& plan, const std::vector<View>& inputs,
+                          const std::vector<View>& outputs, const DeviceContext& context);
 
 }  // namespace ipu_model
 
