@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "check.h"
-#include "core/deadline.h"
 #include "core/graph/graph_impl.h"
 #include "core/program/program_node.h"
 #include "core/target/target_model.h"
