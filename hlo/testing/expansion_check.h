@@ -29,6 +29,8 @@ namespace hlo::testing {
 using namespace ipu_model;
 using Bytes = std::vector<unsigned char>;
 
+inline poplar::Graph SmallGraph() { return poplar::Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
+
 // A variable of which each tile has a part.
 inline poplar::Tensor Linear(poplar::Graph& graph, DType type, const std::vector<std::size_t>& shape) {
   const poplar::Tensor t = graph.addVariable(poplar::Type(type), shape, "t");
