@@ -37,67 +37,74 @@ Setter Word(const std::string& possible) {
   return [possible](Value value) { return IsOneOf(possible, value); };
 }
 
-}  // namespace
+using Known = std::map<std::string, Setter>;
 
-EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
-  poplar::OptionFlags flags = given;
-  // The runtime, whose engines have this option, reads the variable itself (jax_ipu/environment.py).
-  if (flags.find("replicas") == flags.end()) poplar::readJSONFromEnv("POPLAR_ENGINE_OPTIONS", flags);
+// What the options say. Some have an effect together only.
+struct OptionValues {
   EngineOptions options;
   bool all = false, enable_prefetch = true, has_graph = false, has_execution = false;
   std::string overlap = "any";
-  const Setter flag = Boolean(nullptr);
-  const Setter count = [](Value value) { return IsCount(value); };
-  const Setter text = [](Value) { return true; };
-  const std::map<std::string, Setter> known = {
+};
+
+Known OptionsWithEffect(OptionValues* values) {
+  return {
       // The model's own.
       {"execution",
-       [&](Value value) {
-         options.tile = value == "tile";
+       [values](Value value) {
+         values->options.tile = value == "tile";
          return value == "fast" || value == "tile";
        }},
-      {"streamMemoryStays", Boolean(&options.stream_memory_stays)},
+      {"streamMemoryStays", Boolean(&values->options.stream_memory_stays)},
       {"replicas",
-       [&](Value value) {
-         options.one_replica = value == "one";
+       [values](Value value) {
+         values->options.one_replica = value == "one";
          return value == "all" || value == "one";
        }},
       {"vertexTimeLimit",
-       [&](Value value) {
+       [values](Value value) {
          char* end = nullptr;
-         options.vertex_seconds = std::strtod(value.c_str(), &end);
-         return !value.empty() && *end == '\0' && options.vertex_seconds > 0 && options.vertex_seconds <= 1e6;
+         values->options.vertex_seconds = std::strtod(value.c_str(), &end);
+         return !value.empty() && *end == '\0' && values->options.vertex_seconds > 0 &&
+                values->options.vertex_seconds <= 1e6;
        }},
       // Poplar's, with an effect.
-      {"autoReport.all", Boolean(&all)},
+      {"autoReport.all", Boolean(&values->all)},
       {"autoReport.directory",
-       [&](Value value) {
-         options.report_folder = value;
+       [values](Value value) {
+         values->options.report_folder = value;
          return !value.empty();
        }},
       {"autoReport.outputGraphProfile",
-       [&](Value value) {
-         has_graph = true;
-         return Boolean(&options.graph_profile)(value);
+       [values](Value value) {
+         values->has_graph = true;
+         return Boolean(&values->options.graph_profile)(value);
        }},
       {"autoReport.outputExecutionProfile",
-       [&](Value value) {
-         has_execution = true;
-         return Boolean(&options.execution_profile)(value);
+       [values](Value value) {
+         values->has_execution = true;
+         return Boolean(&values->options.execution_profile)(value);
        }},
       {"autoReport.executionProfileProgramRunCount",
-       [&](Value value) {
-         options.profiled_runs = static_cast<unsigned>(std::strtoul(value.c_str(), nullptr, 10));
+       [values](Value value) {
+         values->options.profiled_runs = static_cast<unsigned>(std::strtoul(value.c_str(), nullptr, 10));
          return IsCount(value);
        }},
-      {"debug.allowOutOfMemory", Boolean(&options.allow_out_of_memory)},
-      {"exchange.enablePrefetch", Boolean(&enable_prefetch)},
+      {"debug.allowOutOfMemory", Boolean(&values->options.allow_out_of_memory)},
+      {"exchange.enablePrefetch", Boolean(&values->enable_prefetch)},
       {"exchange.streamBufferOverlap",
-       [&](Value value) {
-         overlap = value;
+       [values](Value value) {
+         values->overlap = value;
          return IsOneOf("any hostRearrangeOnly none", value);
        }},
-      // Poplar's, of parts of the device or of the compiler that the model does not have.
+  };
+}
+
+// Of parts of the device or of the compiler that the model does not have.
+Known OptionsWithoutEffect() {
+  const Setter flag = Boolean(nullptr);
+  const Setter count = [](Value value) { return IsCount(value); };
+  const Setter text = [](Value) { return true; };
+  return {
       {"autoReport.outputArchive", flag},
       {"autoReport.outputDebugInfo", flag},
       {"autoReport.outputLoweredVars", flag},
@@ -154,6 +161,17 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"target.syncReplicasIndependently", flag},
       {"target.workerStackSizeInBytes", count},
   };
+}
+
+}  // namespace
+
+EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
+  poplar::OptionFlags flags = given;
+  // The runtime, whose engines have this option, reads the variable itself (jax_ipu/environment.py).
+  if (flags.find("replicas") == flags.end()) poplar::readJSONFromEnv("POPLAR_ENGINE_OPTIONS", flags);
+  OptionValues values;
+  Known known = OptionsWithEffect(&values);
+  known.merge(OptionsWithoutEffect());
   for (const auto& [name, value] : flags) {
     const auto found = known.find(name);
     if (found != known.end() && found->second(value)) continue;
@@ -163,10 +181,10 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
         "Engine: " + (found == known.end() ? "there is no option '" + name + "'; the options are: " + names
                                            : "the option '" + name + "' cannot be '" + value + "'"));
   }
-  if (all && !has_graph) options.graph_profile = true;
-  if (all && !has_execution) options.execution_profile = true;
-  options.prefetch = enable_prefetch && overlap == "none";
-  return options;
+  if (values.all && !values.has_graph) values.options.graph_profile = true;
+  if (values.all && !values.has_execution) values.options.execution_profile = true;
+  values.options.prefetch = values.enable_prefetch && values.overlap == "none";
+  return values.options;
 }
 
 }  // namespace ipu_model
