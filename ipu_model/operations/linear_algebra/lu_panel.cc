@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -185,20 +186,35 @@ class LuPanelOperation : public Operation, public Expandable {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
-    const std::int64_t m = shape[rank - 2], n = shape[rank - 1];
     const unsigned workers = context.target().worker_contexts;
     const Grid rows = MakeGrid(shape, type, context.num_tiles(), workers);
     if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(rows);
-    const Grid vector = VectorGrid(rows, n);
-    const int row_dim = static_cast<int>(rank - 2);
     Grid offers = rows;
     offers.shape[rank - 2] = rows.parts[rank - 2];
-    offers.shape[rank - 1] = kOfferHead + n;
+    offers.shape[rank - 1] = kOfferHead + shape.back();
     TilePlan plan;
     plan.temporaries.push_back({type, offers});
+    plan.supersteps.push_back({{Load(rows)}});
+    for (std::int64_t j = 0; j < shape.back(); ++j)
+      plan.supersteps.push_back({{StepOfColumn(rows, j), PivotOfColumn(rows, j)}});
+    plan.supersteps.push_back({{RowOrder(rows)}});
+    return plan;
+  }
 
-    const std::int64_t tiles = rows.parts[rank - 2];
-    const auto own_offer = [rows, row_dim, n](const Box& box) {
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.luPanel(graph, InputsBesideOutputs(*this, graph, in, prog)[0], out[0], out[1], out[2],
+                    PlanOf(*this, graph), prog, name);
+  }
+
+ private:
+  using Region = std::function<Box(const Box&)>;
+
+  // The region of the offers that the vertex of some rows writes.
+  static Region OwnOffer(const Grid& rows) {
+    const std::int64_t n = rows.shape.back();
+    const int row_dim = static_cast<int>(rows.shape.size() - 2);
+    return [rows, row_dim, n](const Box& box) {
       Box region = box;
       const auto d = static_cast<std::size_t>(row_dim);
       region.begin[d] = rows.PartOf(row_dim, box.begin[d]);
@@ -207,7 +223,12 @@ class LuPanelOperation : public Operation, public Expandable {
       region.end[d + 1] = kOfferHead + n;
       return region;
     };
-    const auto all_offers = [rank, tiles, n](const Box& box) {
+  }
+  // The region of all offers for the same matrix.
+  static Region AllOffers(const Grid& rows) {
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
+    return [rank, tiles, n](const Box& box) {
       Box region = box;
       region.begin.resize(rank);
       region.end.resize(rank);
@@ -216,60 +237,82 @@ class LuPanelOperation : public Operation, public Expandable {
       region.end[rank - 1] = kOfferHead + n;
       return region;
     };
+  }
 
+  // Copies the matrix, and makes the offers for column 0.
+  VertexGroup Load(const Grid& rows) const {
+    const DType type = inputs[0].type;
+    const std::size_t rank = rows.shape.size();
     VertexGroup load = MakeVertexGroup("hlo::LuPanelLoad", rows.Vertices(), 300, kVertexBytes);
     load.reads.push_back({kInput, Same});
     load.writes.push_back({kFactors, Same});
-    load.writes.push_back({kOffers, own_offer});
+    load.writes.push_back({kOffers, OwnOffer(rows)});
     load.compute = [rank](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                           const std::vector<HostTensor>& writes) {
       CopyTensor(host, reads[0], writes[0]);
       Offer(writes[0], box.begin[rank - 2], 0, writes[1]);
     };
     load.cycles = MultiplyAddCycles(type, 1);
-    plan.supersteps.push_back({{std::move(load)}});
+    return load;
+  }
 
-    for (std::int64_t j = 0; j < n; ++j) {
-      VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", rows.Vertices(), 1100, kVertexBytes);
-      step.reads.push_back({kFactors, Same});
-      step.reads.push_back({kOffers, all_offers});
-      step.reads.push_back({kFactors, [rank, j](const Box& box) {
-                              Box region = box;
-                              region.begin[rank - 2] = j;
-                              region.end[rank - 2] = j + 1;
-                              return region;
-                            }});
-      step.writes.push_back({kFactors, Same});
-      step.writes.push_back({kOffers, own_offer});
-      step.compute = [rank, j](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
-                               const std::vector<HostTensor>& writes) {
-        CopyTensor(host, reads[0], writes[0]);
-        Step(j, box.begin[rank - 2], reads[1], reads[2], writes[0]);
-        Offer(writes[0], box.begin[rank - 2], j + 1, writes[1]);
-      };
-      step.cycles = [type, tiles,
-                     products = MultiplyAddCycles(type, static_cast<double>(n - j) / static_cast<double>(n))](
-                        const TargetModel& target, const Box& box) {
-        return products(target, box) + OfferCycles(tiles);
-      };
-      VertexGroup note = MakeVertexGroup("hlo::LuPanelPivot", vector.Vertices(), 150, kVertexBytes);
-      note.reads.push_back({kOffers, all_offers});
-      note.writes.push_back({kPivots, [rank, j](const Box& box) {
-                               Box region = box;
-                               region.begin[rank - 2] = j;
-                               region.end[rank - 2] = j + 1;
-                               return region;
-                             }});
-      note.compute = [j](HostContext&, const Box&, const std::vector<HostTensor>& reads,
-                         const std::vector<HostTensor>& writes) {
-        *writes[0].as<std::int32_t>() = static_cast<std::int32_t>(PivotRow(reads[0], j));
-      };
-      note.cycles = [tiles](const TargetModel& target, const Box&) {
-        return OfferCycles(tiles) + target.supervisor_overhead;
-      };
-      plan.supersteps.push_back({{std::move(step), std::move(note)}});
-    }
+  // Swaps and subtracts the pivot row of column j, and makes the offers for the next one.
+  VertexGroup StepOfColumn(const Grid& rows, std::int64_t j) const {
+    const DType type = inputs[0].type;
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
+    VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", rows.Vertices(), 1100, kVertexBytes);
+    step.reads.push_back({kFactors, Same});
+    step.reads.push_back({kOffers, AllOffers(rows)});
+    step.reads.push_back({kFactors, [rank, j](const Box& box) {
+                            Box region = box;
+                            region.begin[rank - 2] = j;
+                            region.end[rank - 2] = j + 1;
+                            return region;
+                          }});
+    step.writes.push_back({kFactors, Same});
+    step.writes.push_back({kOffers, OwnOffer(rows)});
+    step.compute = [rank, j](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+                             const std::vector<HostTensor>& writes) {
+      CopyTensor(host, reads[0], writes[0]);
+      Step(j, box.begin[rank - 2], reads[1], reads[2], writes[0]);
+      Offer(writes[0], box.begin[rank - 2], j + 1, writes[1]);
+    };
+    step.cycles = [type, tiles,
+                   products = MultiplyAddCycles(type, static_cast<double>(n - j) / static_cast<double>(n))](
+                      const TargetModel& target, const Box& box) {
+      return products(target, box) + OfferCycles(tiles);
+    };
+    return step;
+  }
 
+  // Notes which row is the pivot of column j.
+  static VertexGroup PivotOfColumn(const Grid& rows, std::int64_t j) {
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
+    VertexGroup note =
+        MakeVertexGroup("hlo::LuPanelPivot", VectorGrid(rows, n).Vertices(), 150, kVertexBytes);
+    note.reads.push_back({kOffers, AllOffers(rows)});
+    note.writes.push_back({kPivots, [rank, j](const Box& box) {
+                             Box region = box;
+                             region.begin[rank - 2] = j;
+                             region.end[rank - 2] = j + 1;
+                             return region;
+                           }});
+    note.compute = [j](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      *writes[0].as<std::int32_t>() = static_cast<std::int32_t>(PivotRow(reads[0], j));
+    };
+    note.cycles = [tiles](const TargetModel& target, const Box&) {
+      return OfferCycles(tiles) + target.supervisor_overhead;
+    };
+    return note;
+  }
+
+  // The order of the rows, of all pivots.
+  static VertexGroup RowOrder(const Grid& rows) {
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t m = rows.shape[rank - 2], n = rows.shape[rank - 1];
     VertexGroup order =
         MakeVertexGroup("hlo::LuPanelOrder", VectorGrid(rows, m).Vertices(), 150, kVertexBytes);
     order.reads.push_back({kPivots, [rank, n](const Box& box) {
@@ -283,17 +326,9 @@ class LuPanelOperation : public Operation, public Expandable {
       Permute(m, n, reads[0].as<std::int32_t>(), writes[0].as<std::int32_t>());
     };
     order.cycles = [m, n](const TargetModel& target, const Box&) { return RowOrderCycles(target, m, n); };
-    plan.supersteps.push_back({{std::move(order)}});
-    return plan;
+    return order;
   }
 
-  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
-              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
-    library.luPanel(graph, InputsBesideOutputs(*this, graph, in, prog)[0], out[0], out[1], out[2],
-                    PlanOf(*this, graph), prog, name);
-  }
-
- private:
   TilePlan PlanWhole(const Grid& grid) const {
     const DType type = inputs[0].type;
     const std::int64_t n = inputs[0].shape.back(), m = inputs[0].shape[inputs[0].shape.size() - 2];
