@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/mapping/strides.h"
 #include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
 #include "kernels/copy/strided_copy.h"
@@ -260,7 +261,7 @@ Grid PickGrid(const Step& s, unsigned num_tiles) {
   }
   grid.first_tile = 0;
   grid.num_tiles = num_tiles;
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

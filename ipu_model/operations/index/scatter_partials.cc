@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/mapping/strides.h"
 #include "hlo/SingleOperation.hpp"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/integer_division.h"
@@ -91,7 +92,7 @@ Grid Divide(const ScatterProblem& p, std::int64_t shares, std::int64_t pieces, u
     grid.parts[d + 1] = std::clamp<std::int64_t>(available, 1, std::max<std::int64_t>(1, grains));
     available /= grid.parts[d + 1];
   }
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/graph/expandable.h"
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
@@ -19,7 +20,6 @@
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/whole_matrices.h"
@@ -91,7 +91,7 @@ Grid ColumnGrid(const Shape& shape, DType type, unsigned num_tiles, unsigned wor
       std::clamp<std::int64_t>(num_tiles / std::max<std::int64_t>(1, batch), 1, shape[rank - 1]);
   grid.grain.assign(rank, 1);
   grid.num_tiles = num_tiles;
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 
