@@ -152,13 +152,7 @@ HostTensor LocalIndices(const GatherProblem& p, const std::vector<HostTensor>& r
     const HostTensor& start = reads[first + static_cast<std::size_t>(i)];
     storage[i] = ReadIndex(start.type, start.data);
   }
-  HostTensor t;
-  t.data = storage;
-  t.type = DType::kS64;
-  t.rank = 1;
-  t.shape[0] = p.indices[0];
-  t.strides[0] = 1;
-  return t;
+  return DenseVector(DType::kS64, p.indices[0], storage);
 }
 
 WindowPlacement LocalPlacement(const GatherProblem& p, const Box& box) {

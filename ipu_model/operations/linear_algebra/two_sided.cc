@@ -13,6 +13,7 @@
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
 #include "kernels/copy/strided_copy.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "kernels/linear_algebra/reflectors.h"
@@ -175,13 +176,7 @@ class TwoSidedOperation : public Operation, public Expandable {
       return t;
     }
     HostTensor Vector(std::int64_t which, std::int64_t count) const {
-      HostTensor t;
-      t.data = VectorAt(which, 0);
-      t.type = type;
-      t.rank = 1;
-      t.shape[0] = count;
-      t.strides[0] = 1;
-      return t;
+      return DenseVector(type, count, VectorAt(which, 0));
     }
   };
 
