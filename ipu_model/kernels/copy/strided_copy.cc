@@ -297,7 +297,7 @@ BoundCopy BindCopy(const std::int64_t* shape, const HostTensor& src, const HostT
   if (auto plan = PlanPermutedCopy(loop.rank, loop.shape, loop.src, loop.dst, size)) {
     bound.permuted = *std::move(plan);
     bound.copy = [](const BoundCopy& b, const char* from, char* to) {
-      (HasAvx512() ? avx512::RunPermutedCopy : avx2::RunPermutedCopy)(b.permuted, from, to);
+      JAX_IPU_FOR_ISA(RunPermutedCopy)(b.permuted, from, to);
     };
   }
   return bound;

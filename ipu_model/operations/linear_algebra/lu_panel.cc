@@ -86,9 +86,7 @@ void Offer(const HostTensor& block, std::int64_t first, std::int64_t column, con
   SetReal(offer, 1, -1);
   if (begin >= rows || column >= n) return;
   double size = -1;
-  const std::int64_t row = HasAvx512()
-                               ? avx512::FindPivot(block.type, rows, n, begin, column, block.data, &size)
-                               : avx2::FindPivot(block.type, rows, n, begin, column, block.data, &size);
+  const std::int64_t row = JAX_IPU_FOR_ISA(FindPivot(block.type, rows, n, begin, column, block.data, &size));
   SetReal(offer, 0, size);
   SetReal(offer, 1, static_cast<double>(first + row));
   std::memcpy(offer.as<char>() + kOfferHead * bytes, block.as<char>() + row * n * bytes,
@@ -141,8 +139,7 @@ class LuPanelOperation : public Operation, public Expandable {
       panel.strides[0] = 1;
       for (std::int64_t b = batch * w / workers; b < batch * (w + 1) / workers; ++b) {
         CopyMatrix(BatchPart(a, 2, b), false, panel);
-        HasAvx512() ? avx512::FactorPanel(a.type, m, n, data, pivots)
-                    : avx2::FactorPanel(a.type, m, n, data, pivots);
+        JAX_IPU_FOR_ISA(FactorPanel(a.type, m, n, data, pivots));
         CopyMatrix(panel, false, BatchPart(out[0], 2, b));
         Permute(m, n, pivots, order);
         StoreNumbers(pivots, BatchPart(out[1], 1, b));
@@ -369,8 +366,7 @@ class LuPanelOperation : public Operation, public Expandable {
     put(j, pivot_row);
     const std::int64_t begin = std::max<std::int64_t>(0, j + 1 - first);
     if (begin >= rows) return;
-    HasAvx512() ? avx512::EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data)
-                : avx2::EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data);
+    JAX_IPU_FOR_ISA(EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data));
   }
 };
 

@@ -46,14 +46,13 @@ std::int64_t RowStride(const HostTensor& t) { return t.strides[t.rank - 2]; }
 std::int64_t Rows(const HostTensor& t) { return t.shape[t.rank - 2]; }
 
 void FindColumn(const HostTensor& block, std::int64_t column, std::int64_t pivot, void* tau) {
-  (HasAvx512() ? avx512::FindReflector : avx2::FindReflector)(block.type, Rows(block), pivot,
-                                                              RowStride(block), Column(block, column), tau);
+  JAX_IPU_FOR_ISA(FindReflector)(block.type, Rows(block), pivot, RowStride(block), Column(block, column),
+                                 tau);
 }
 void ReflectColumn(const HostTensor& v, std::int64_t v_column, const void* tau, std::int64_t pivot,
                    bool adjoint, const HostTensor& block, std::int64_t column) {
-  (HasAvx512() ? avx512::Reflect : avx2::Reflect)(block.type, Rows(block), pivot, adjoint, RowStride(v),
-                                                  Column(v, v_column), tau, RowStride(block),
-                                                  Column(block, column));
+  JAX_IPU_FOR_ISA(Reflect)(block.type, Rows(block), pivot, adjoint, RowStride(v), Column(v, v_column), tau,
+                           RowStride(block), Column(block, column));
 }
 
 // A matrix [m, n] with contiguous columns.
