@@ -31,8 +31,6 @@ bool AreDisjoint(const std::vector<View>& views);
 
 // Returns the elements [begin, end) of the row-major order of `shape` as boxes, in order.
 std::vector<Box> BoxesOfInterval(const Shape& shape, std::int64_t begin, std::int64_t end);
-// Returns the part of a view that `box` (over its shape) selects.
-View Restrict(const View& view, const Box& box);
 
 }  // namespace ipu_model
 
