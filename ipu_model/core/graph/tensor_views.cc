@@ -225,7 +225,7 @@ Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
   shape[dimension] = (shape[dimension] + step - 1) / step;
   if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
   Grouped g = GroupedTiling(*this);
-  // Of a group, samples of its innermost dimension are the group's if the step divides it.
+  // Where the step divides a group's innermost dimension, samples of that dimension are those of the group.
   std::size_t k = g.first[dimension + 1] - 1;
   if (k != g.first[dimension] && g.tiling.space[k] % step != 0) {
     k = g.first[dimension];

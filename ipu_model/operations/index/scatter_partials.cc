@@ -153,7 +153,7 @@ class Planner {
                static_cast<double>(sizeof(std::int32_t));
   }
 
-  // Of one vertex of either form, with the exchange that brings it the updates.
+  // The cycles of one vertex of either form, with the exchange that brings it the updates.
   double Cycles(const Box& updates, const Box& box) const {
     const TargetModel& target = context_.target();
     return BytesOf(updates) / target.exchange_bytes_per_cycle +

@@ -40,7 +40,7 @@ char* At(const HostTensor& t, std::int64_t element) {
   return t.as<char>() + element * static_cast<std::int64_t>(SizeOf(t.type));
 }
 
-// Of a dense block [1..., m, columns] or matrix with strides: the first element of a column.
+// The first element of a column of a dense block [1..., m, columns], or of a matrix with strides.
 char* Column(const HostTensor& t, std::int64_t column) { return At(t, column * t.strides[t.rank - 1]); }
 std::int64_t RowStride(const HostTensor& t) { return t.strides[t.rank - 2]; }
 std::int64_t Rows(const HostTensor& t) { return t.shape[t.rank - 2]; }
