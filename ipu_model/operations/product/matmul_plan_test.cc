@@ -193,8 +193,8 @@ TEST(TileCyclesMatchMeasurements) {
 }
 
 // Whole-chip f16 products of PopSparse (arXiv 2303.16999), figure dense_ipu_gpu, digitised: square weights of
-// this size times n columns, in TFLOP/s. Partial sums are f32, PopLibs' default. The digitisation alone has
-// an error of 2 to 4 %.
+// this size times n columns, in TFLOP/s. Partial sums are half here: with f32 ones no product can exceed
+// 174 TFLOP/s. The digitisation alone has an error of 2 to 4 %.
 TEST(WholeChipCyclesMatchMeasurements) {
   struct Point {
     std::int64_t size, n;
@@ -212,7 +212,6 @@ TEST(WholeChipCyclesMatchMeasurements) {
     const auto size = static_cast<std::size_t>(point.size);
     MatMulProblem problem = HalfProblem({1, size, size, static_cast<std::size_t>(point.n)});
     problem.a_follows_plan = problem.b_follows_plan = true;
-    // With float partial sums no product can exceed 174 TFLOP/s.
     problem.options.half_partials = true;
     const double flops = 2.0 * static_cast<double>(point.size * point.size * point.n);
     const double measured = flops / (point.tflops * 1e12) * target.clock_hz;
