@@ -429,7 +429,7 @@ void BindRuns(nb::module_& module) {
 }
 
 // What holds for the process.
-void BindProcess(nb::module_& module) {
+void BindHost(nb::module_& module) {
   module.def(
       "log_stage",
       [](const std::string& message) {
@@ -465,7 +465,7 @@ void BindCompile(nb::module_& module) {
   BindCompiledGraph(module);
   BindPlanning(module);
   BindRuns(module);
-  BindProcess(module);
+  BindHost(module);
 }
 
 }  // namespace jax_ipu::bindings

@@ -16,6 +16,7 @@
 #include "kernels/host/integer_division.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
+#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/cholesky_columns.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
