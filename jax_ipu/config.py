@@ -278,7 +278,7 @@ class Config:
             return options
         from jax_ipu.compiler.options import serialize_options
 
-        # Of two entries with one name the last counts.
+        # The last of two entries with one name counts.
         return serialize_options(own) + options
 
     @classmethod

@@ -18,7 +18,7 @@ _REASONS = {
 }
 
 
-class explained(NamedTuple):  # noqa: N801: a context manager, which reads as a function
+class explained(NamedTuple):  # in lower case: it reads as a function
     """A context whose errors of files are of the same class, and say `what` failed, why, and the `advice`.
 
     Examples:

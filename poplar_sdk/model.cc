@@ -199,7 +199,7 @@ std::vector<std::string> CompileCodelets(const std::vector<std::string>&, const 
   throw poplar::poplar_error("this build compiles no codelets itself: use the SDK's program popc");
 }
 
-// Of the kernels that come with ipu_host, which round to nearest even.
+// What the kernels that come with ipu_host ask for. They round to nearest even.
 std::atomic<bool> rounds_stochastically{false};
 void RoundStochastically(const float*, float*, std::int64_t) {
   throw std::logic_error("there is no stochastic rounding in this build");

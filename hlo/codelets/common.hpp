@@ -24,7 +24,7 @@ inline Share shareOf(unsigned worker, unsigned workers, unsigned elements) {
   return {begin < elements ? begin : elements, end < elements ? end : elements};
 }
 
-// The same of things of which `grain` end with a 64-bit word.
+// The same for things of which `grain` together end with a 64-bit word.
 inline Share groupsOf(unsigned worker, unsigned workers, unsigned things, unsigned grain) {
   const Share share = shareOf<1>(worker, workers, (things + grain - 1) / grain);
   const unsigned begin = share.begin * grain, end = share.end * grain;

@@ -73,7 +73,7 @@ inline void sweepTridiagonal(const Entries& m, const Turned& rows) {
   const float half = (m.d(last - 1) - m.d(last)) / 2, low = m.e(last - 1);
   const float root = std::copysign(std::hypot(half, low), half);
   float x = m.d(0) - (m.d(last) - low * (low / (half + root))), z = m.e(0);
-  // Of the rows k and k + 1, what the rotations before have made.
+  // Entries of the rows k and k + 1, as the rotations before left them.
   float d = m.d(0), e = m.e(0);
   for (unsigned k = 0; k < last; ++k) {
     const Rotation g = rotationOf(x, z);
@@ -155,7 +155,7 @@ inline void sweepBidiagonal(const Entries& m, float shift, const Turned& left, c
     m.e(last - 1) = h * old.s;
     return;
   }
-  // Of rows i and i + 1, what the rotations before have made.
+  // Entries of the rows i and i + 1, as the rotations before left them.
   float d = m.d(0), e = m.e(0), g = e;
   float f = (std::fabs(d) - shift) * (std::copysign(1.0f, d) + shift / d);
   for (unsigned i = 0; i < last; ++i) {
@@ -311,8 +311,8 @@ class ImplicitQr : public poplar::MultiVertex {
 template class ImplicitQr<false>;
 template class ImplicitQr<true>;
 
-// Of some matrices one after another, those of a worker: the diagonals, and the rows that the rotations turn.
-// `work`: n numbers for each worker.
+// The whole matrices of a worker, which follow each other: their diagonals, and the rows that the rotations
+// turn. `work`: n numbers for each worker.
 struct WholeMatrices {
   const float *d, *e;
   float *values, *work;

@@ -158,7 +158,7 @@ class TwoSidedReflectHermitianAndFind : public poplar::MultiVertex {
 template class TwoSidedReflectHermitianAndFind<float>;
 template class TwoSidedReflectHermitianAndFind<unsigned long long>;
 
-// The same of any matrix.
+// The same for any matrix.
 template <typename E>
 class TwoSidedReflectGeneral : public poplar::MultiVertex {
  public:
@@ -319,7 +319,7 @@ class TwoSidedFindRow : public poplar::MultiVertex {
 template class TwoSidedFindRow<float>;
 template class TwoSidedFindRow<unsigned long long>;
 
-// Of whole matrices, one after another, those of a worker. `work`: two vectors for each worker.
+// The whole matrices of a worker, which follow each other. `work`: two vectors for each worker.
 template <typename T>
 struct Matrices {
   unsigned n;

@@ -19,8 +19,6 @@ constexpr DType kPoplarTypes[] = {DType::kS8,  DType::kS16, DType::kS32, DType::
 constexpr DType kOtherTypes[] = {DType::kS2,   DType::kS4,  DType::kU2, DType::kU4,
                                  DType::kBF16, DType::kF64, DType::kC64};
 
-Graph SmallGraph() { return Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
-
 // A tensor of shape [5, 6, 7] in each way that results are mapped.
 struct Form {
   const char* name;

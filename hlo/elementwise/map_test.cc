@@ -1,11 +1,9 @@
 // Elementwise expressions: kernel and expansion have the same vertices; every scalar operation of every type
 // has the same values, exactly where IEEE 754 or the integers define them.
-#include <cmath>
-
 #include "hlo/Elementwise.hpp"
 #include "testing/codelet_cache.h"
 #include "testing/expansion_check.h"
-#include "testing/numbers.h"
+#include "testing/scalar_operations.h"
 #include "testing/test_instructions.h"
 
 namespace hlo::testing {
@@ -23,57 +21,7 @@ constexpr DType kSmall[] = {DType::kF8E4M3FN, DType::kF8E5M2,        DType::kF8E
 constexpr DType kIntegers[] = {DType::kS2, DType::kS4, DType::kS8, DType::kS16, DType::kS32, DType::kS64,
                                DType::kU2, DType::kU4, DType::kU8, DType::kU16, DType::kU32, DType::kU64};
 
-Graph SmallGraph() { return Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
-
-// Random bits, numbers near 1, and special values.
-Bytes RandomElements(DType type, std::size_t n, unsigned seed, bool moderate) {
-  std::mt19937_64 random(seed);
-  Bytes bytes(n * SizeOf(type));
-  for (std::size_t i = 0; i < n; ++i) {
-    std::uint64_t word = random();
-    if (type == DType::kPred) word &= 1;
-    const bool real = IsFloat(type) && SizeOf(type) > 1;
-    if (type == DType::kF64) {
-      // Numbers of like size, whose sums cancel, with short and long fractions; infinities, zeros, NaN.
-      const double special[] = {0.0,   -0.0,    INFINITY, -INFINITY, NAN,
-                                1e308, -1e-308, 0.5,      -2.5,      4503599627370497.5};
-      const std::uint64_t kind = random() % 8;
-      const double x = kind == 0 ? special[random() % 10]
-                                 : std::ldexp(std::normal_distribution<double>(0, 2)(random),
-                                              kind < 5 ? static_cast<int>(random() % 9) - 4
-                                                       : static_cast<int>(random() % 120) - 60);
-      std::memcpy(&word, &x, sizeof(word));
-      if (kind == 1) word &= ~std::uint64_t{0} << 40;
-      std::memcpy(bytes.data() + i * SizeOf(type), &word, SizeOf(type));
-      continue;
-    }
-    if (real && (moderate || i % 3 == 0)) {
-      const float x = std::normal_distribution<float>(0, 2)(random);
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, &x, sizeof(bits));
-      // The nearest number of the narrow types, by truncation.
-      const std::uint32_t half =
-          (bits >> 16 & 0x8000) |
-          ((bits & 0x7fffffff) < 0x38800000 ? 0x2c00 : ((bits & 0x7fffffff) - 0x38000000) >> 13);
-      word = type == DType::kF32 ? bits : type == DType::kBF16 ? bits >> 16 : half;
-    } else if (!real && i % 4 == 0) {
-      word =
-          i % 8 == 0 ? random() % 5 : ~std::uint64_t{0} - random() % 3;  // also as divisors and shift counts
-      if (type == DType::kPred) word &= 1;
-    }
-    if (type == DType::kF4E2M1FN) word &= 15;
-    if (type == DType::kF8E8M0FNU) word |= 1;  // not its smallest number, a denormal of f32
-    std::memcpy(bytes.data() + i * SizeOf(type), &word, SizeOf(type));
-  }
-  return bytes;
-}
-
-// One instruction for each operation of `ops`, on the inputs 0, 1 and 2 of `type`, and 3, a predicate.
-struct OperationRow {
-  ScalarOp op;
-  DType result;  // kCount: the operands' type
-  std::uint32_t immediate = 0;
-};
+// One instruction for each row, on the inputs 0, 1 and 2 of `type`, and 3, a predicate.
 void CheckOperations(DType type, const std::vector<OperationRow>& rows, bool moderate, std::uint32_t ulps) {
   Expression e;
   e.inputs = {type, type, type, DType::kPred};
@@ -98,8 +46,6 @@ void CheckOperations(DType type, const std::vector<OperationRow>& rows, bool mod
   check.SameVertices();
   check.SameValues(values, Within(ulps));
 }
-
-constexpr DType kSame = DType::kCount, kP = DType::kPred;
 
 // Operations of all reals whose results the kernels and the codelets round equally.
 std::vector<OperationRow> ExactOperations() {
@@ -499,94 +445,6 @@ TEST(OneElement) {
     const DType f = DType::kF32;
     *in = {Linear(g, f, {1, 1}), Linear(g, f, {1, 1}), Linear(g, f, {1, 1})};
   });
-}
-
-// One instruction for each operation on complex numbers and their parts, with results within `close`.
-void CheckComplex(const std::vector<Bytes>& values, const std::vector<OperationRow>& rows) {
-  const DType z = DType::kC64, f = DType::kF32;
-  Expression e;
-  e.inputs = {z, z, kP, f, f};
-  for (const OperationRow& row : rows) {
-    e.outputs.push_back(static_cast<std::uint16_t>(5 + e.code.size()));
-    const bool fromParts = row.op == ScalarOp::kComplex || row.op == ScalarOp::kConvert;
-    const DType result = row.result == kSame ? z : row.result;
-    e.code.push_back(row.op == ScalarOp::kSelect ? Op(row.op, z, result, 2, 0, 1)
-                     : fromParts                 ? Op(row.op, f, result, 3, 4)
-                                                 : Op(row.op, z, result, 0, 1));
-  }
-  Graph graph = SmallGraph();
-  const std::size_t n = values.at(0).size() / SizeOf(z);
-  std::vector<Tensor> inputs;
-  for (const DType type : e.inputs) inputs.push_back(Linear(graph, type, {n}));
-  Sequence prog;
-  const std::vector<Tensor> outputs =
-      hlo::map(graph, e, inputs, std::vector<Tensor>(e.outputs.size()), prog, "map");
-  ExpansionCheck check(graph, prog, inputs, outputs);
-  check.SameVertices();
-  check.SameValues(values, Close);
-}
-
-const std::vector<OperationRow> kComplexArithmetic = {{ScalarOp::kAdd, kSame},
-                                                      {ScalarOp::kSubtract, kSame},
-                                                      {ScalarOp::kMultiply, kSame},
-                                                      {ScalarOp::kDivide, kSame},
-                                                      {ScalarOp::kNegate, kSame},
-                                                      {ScalarOp::kSquare, kSame},
-                                                      {ScalarOp::kInverse, kSame},
-                                                      {ScalarOp::kSelect, kSame},
-                                                      {ScalarOp::kEq, kP},
-                                                      {ScalarOp::kNe, kP},
-                                                      {ScalarOp::kIsFinite, kP},
-                                                      {ScalarOp::kAbs, DType::kF32},
-                                                      {ScalarOp::kReal, DType::kF32},
-                                                      {ScalarOp::kImag, DType::kF32},
-                                                      {ScalarOp::kComplex, kSame},
-                                                      {ScalarOp::kConvert, kSame},
-                                                      {ScalarOp::kSign, kSame}};
-
-TEST(ComplexNumbers) {
-  std::vector<OperationRow> rows = kComplexArithmetic;
-  for (const ScalarOp op :
-       {ScalarOp::kExp, ScalarOp::kExpm1, ScalarOp::kLog, ScalarOp::kLog1p, ScalarOp::kLogistic,
-        ScalarOp::kSqrt, ScalarOp::kRsqrt, ScalarOp::kSin, ScalarOp::kCos, ScalarOp::kTan, ScalarOp::kTanh})
-    rows.push_back({op, kSame});
-  std::vector<Bytes> values;
-  Graph graph = SmallGraph();
-  for (const DType type : {DType::kC64, DType::kC64, kP, DType::kF32, DType::kF32}) {
-    const Tensor t = Linear(graph, type, {999});
-    const unsigned seed = static_cast<unsigned>(values.size()) + 1;
-    values.push_back(type == kP ? RandomElements(kP, 999, seed, true)
-                                : Parts(t, seed, [](std::vector<float>* x) {
-                                    for (std::size_t i = 0; i < x->size(); ++i) (*x)[i] *= i % 5 == 0 ? 3 : 1;
-                                  }));
-  }
-  CheckComplex(values, rows);
-}
-
-// Every pair of zeros, infinities, NaN and ordinary numbers, as numerator and denominator.
-TEST(ComplexNumbersThatAreNotFinite) {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const float parts[] = {0.0f, -0.0f, 2, -3, infinity, -infinity, std::numeric_limits<float>::quiet_NaN()};
-  std::vector<float> a, b, re, im;
-  for (const float ar : parts) {
-    for (const float ai : parts) {
-      for (const float br : parts) {
-        for (const float bi : parts) {
-          a.insert(a.end(), {ar, ai});
-          b.insert(b.end(), {br, bi});
-          re.push_back(ar);
-          im.push_back(ai);
-        }
-      }
-    }
-  }
-  const auto bytesOf = [](const std::vector<float>& x) {
-    Bytes bytes(x.size() * sizeof(float));
-    std::memcpy(bytes.data(), x.data(), bytes.size());
-    return bytes;
-  };
-  CheckComplex({bytesOf(a), bytesOf(b), RandomElements(kP, re.size(), 1, true), bytesOf(re), bytesOf(im)},
-               kComplexArithmetic);
 }
 
 TEST(RefusedTypesAreNamed) {

@@ -13,8 +13,6 @@ using poplar::program::Sequence;
 
 const toy::SharedCodeletCache cache;
 
-Graph SmallGraph() { return Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
-
 template <typename S>
 void CheckSlice(DType type, DType index, const std::vector<std::size_t>& sizes, const std::vector<S>& at) {
   Graph graph = SmallGraph();

@@ -220,7 +220,7 @@ PlannedCodelet generateAddSums(const Expression& update, const std::string& type
   return codelet;
 }
 
-// Of a group of a plan in rounds, whose temporaries have the numbers of
+// The codelet of a group of a plan in rounds. Its temporaries have the numbers of
 // ipu_model/operations/index/rounds_order.h.
 PlannedCodelet codeletOfRounds(const PlannedGroup& group, const GatherRounds& rounds,
                                const Expression& update, const std::string& type, const std::string& index) {

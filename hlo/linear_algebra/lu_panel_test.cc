@@ -42,7 +42,7 @@ TEST(RowsOnSeveralTiles) {
   }
 }
 
-// Tiles have several matrices: of odd and even numbers of elements, one shape of them higher than wide.
+// Several matrices on a tile, with odd and with even numbers of elements, and higher than wide.
 TEST(ManyMatrices) {
   for (const DType type : {DType::kF32, DType::kC64}) {
     CHECK_EQ(CheckLu(type, {40, 3, 3}, 3), 1u);

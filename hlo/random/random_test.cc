@@ -25,7 +25,7 @@ TEST(BitsOfEveryTypeAndShape) {
        {State{RandomAlgorithm::kThreeFry, DType::kU32, 4}, State{RandomAlgorithm::kThreeFry, DType::kU64, 2},
         State{RandomAlgorithm::kPhilox, DType::kU64, 2}, State{RandomAlgorithm::kPhilox, DType::kU64, 3}}) {
     for (const DType type : {DType::kU8, DType::kU32, DType::kU64}) {
-      // Every second shape, which are not the same ones for the next type, or all.
+      // All shapes, or every second one, others for the next type.
       bool taken = ++form % 2 == 0;
       for (const std::vector<std::size_t>& shape :
            {std::vector<std::size_t>{}, {5}, {30}, {3, 5}, {3, 4}, {5, 1, 33}, {4, 7, 2}}) {

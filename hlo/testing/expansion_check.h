@@ -29,6 +29,8 @@ namespace hlo::testing {
 using namespace ipu_model;
 using Bytes = std::vector<unsigned char>;
 
+inline poplar::Graph SmallGraph() { return poplar::Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
+
 // A variable of which each tile has a part.
 inline poplar::Tensor Linear(poplar::Graph& graph, DType type, const std::vector<std::size_t>& shape) {
   const poplar::Tensor t = graph.addVariable(poplar::Type(type), shape, "t");
@@ -363,8 +365,8 @@ inline bool SameBits(DType type, const void* expected, const void* actual) {
   return real && number(expected) == number(actual);
 }
 
-// Numbers of f32 that differ by at most so many units in the last place, of narrower types by one; otherwise
-// as SameBits.
+// Whether numbers of f32 differ by at most `ulps` units in the last place, and f16 and bf16 by at most one;
+// with 0, and for all other types: whether they have the same bits.
 inline ExpansionCheck::Equal Within(std::uint32_t ulps) {
   return [ulps](DType type, const void* expected, const void* actual) {
     if (SameBits(type, expected, actual)) return true;

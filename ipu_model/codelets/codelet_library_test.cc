@@ -15,20 +15,10 @@
 namespace ipu_model {
 namespace {
 
+using jax_ipu::testing::Contains;
+using jax_ipu::testing::MessageOf;
+
 const toy::CodeletCache cache;
-
-std::string Message(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const poplar::graph_program_compilation_error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::shared_ptr<const CodeletLibrary> CompileText(const std::string& text, const std::string& flags = "") {
   return CodeletLibrary::Compile(ReadCodeletText(text, flags));
@@ -275,7 +265,8 @@ TEST(errors_name_the_users_file_and_line) {
   const std::filesystem::path file = cache.path() / "bad codelet.cpp";
   std::ofstream(file) << "#include <poplar/Vertex.hpp>\nclass V : public poplar::Vertex {\n public:\n"
                          "  bool compute() { return nothing; }\n};\n";
-  const std::string message = Message([&] { CodeletLibrary::Compile(ReadCodeletFile(file.string(), "")); });
+  const std::string message = MessageOf<poplar::graph_program_compilation_error>(
+      [&] { CodeletLibrary::Compile(ReadCodeletFile(file.string(), "")); });
   CHECK(Contains(message, file.string() + ":4:"));
   CHECK(Contains(message, "nothing"));
   // An error that only the linker finds.
@@ -290,7 +281,9 @@ TEST(errors_name_the_users_file_and_line) {
   }
   CHECK_EQ(type, std::string("link_error"));
   CHECK(Contains(output, "missing"));
-  CHECK(Contains(Message([] { CompileText("#include \"no_such_file.h\"\n"); }), "no_such_file.h"));
+  CHECK(Contains(MessageOf<poplar::graph_program_compilation_error>(
+                     [] { CompileText("#include \"no_such_file.h\"\n"); }),
+                 "no_such_file.h"));
   CHECK_THROWS(poplar::poplar_error, ReadCodeletFile("no_such_file.cpp", ""));
 }
 
@@ -330,7 +323,8 @@ TEST(one_compilation_for_equal_source) {
 
 TEST(no_compiler) {
   setenv("IPU_MODEL_CXX", "/no/such/compiler", 1);
-  const std::string message = Message([] { CompileText("// other text\n"); });
+  const std::string message =
+      MessageOf<poplar::graph_program_compilation_error>([] { CompileText("// other text\n"); });
   unsetenv("IPU_MODEL_CXX");
   CHECK(Contains(message, "/no/such/compiler"));
   CHECK(Contains(message, "IPU_MODEL_CXX"));
@@ -346,7 +340,8 @@ TEST(vector_types_of_clang) {
            "    float2 pair; pair[0] = 1; pair[1] = 2; *sum = pair[0] + pair[1];\n#endif\n  }\n};\n";
   };
   setenv("IPU_MODEL_CXX", "c++", 1);
-  const std::string message = Message([&] { CompileText(with("#if 1\n")); });
+  const std::string message =
+      MessageOf<poplar::graph_program_compilation_error>([&] { CompileText(with("#if 1\n")); });
   CHECK(CompileText(with("#ifdef __IPU__\n"))->Find("Pair") != nullptr);
   unsetenv("IPU_MODEL_CXX");
   if (!FindHostCompiler().is_clang()) CHECK(Contains(message, "need clang++: IPU_MODEL_CXX is c++"));

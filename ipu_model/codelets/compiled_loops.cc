@@ -51,7 +51,7 @@ bool IsNaming(const Instruction& i) {
   return false;
 }
 
-// Of an instruction other than a call.
+// The work of an instruction other than a call.
 Work WorkOf(const Instruction& i) {
   const std::vector<Operand>& o = i.operands;
   if (i.Begins("nop") || i.Is("endbr64") || i.Is("vzeroupper") || i.Is("cltq")) return {};
@@ -91,7 +91,7 @@ class Finder {
 
   std::optional<CompiledLoops> Find(const std::string& name) {
     const auto [entry, is_new] = found_.try_emplace(name, std::nullopt);
-    // Of a function that calls itself nothing is known yet.
+    // Nothing is known yet of a function that calls itself.
     if (is_new) {
       std::optional<CompiledLoops> loops = Count(functions_.at(name));
       found_[name] = std::move(loops);

@@ -71,7 +71,7 @@ class ControlFlow {
   std::int64_t AddressStep(const assembly::Operand& memory, const CodeLoop& loop, std::size_t block,
                            std::size_t at, int depth) const;
 
-  // The same of a register, which may get its value right before.
+  // What one trip adds to a register, which may get its value right before.
   std::int64_t StepAt(const std::string& name, const CodeLoop& loop, std::size_t block, std::size_t at,
                       int depth) const;
 

@@ -24,7 +24,7 @@ struct HostCompiler {
 // The first that runs: the environment variable IPU_MODEL_CXX, c++, g++, clang++. Throws
 // poplar::graph_program_compilation_error if there is none.
 const HostCompiler& FindHostCompiler();
-// The same of clang++, clang++-21 and so on alone; what was chosen by IPU_MODEL_CXX is taken as it is. Null
+// The first of clang++, clang++-21 and so on that runs, or what IPU_MODEL_CXX names, whatever that is. Null
 // if there is none.
 const HostCompiler* FindClang();
 

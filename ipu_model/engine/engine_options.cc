@@ -22,16 +22,19 @@ Setter Boolean(bool* to) {
   };
 }
 
-bool IsCount(Value value) {
+// A count, which may be hexadecimal as in "0x200". Returns whether it is one.
+bool ReadCount(Value value, std::uint64_t* count) {
+  const bool hexadecimal = value.compare(0, 2, "0x") == 0;
   char* end = nullptr;
-  std::strtoull(value.c_str(), &end, 10);
+  *count = std::strtoull(value.c_str(), &end, hexadecimal ? 16 : 10);
   return !value.empty() && value[0] != '-' && *end == '\0';
 }
 
-// One of the words of `possible`, which are separated by spaces.
-bool IsOneOf(const std::string& possible, Value value) {
-  return !value.empty() && value.find(' ') == std::string::npos &&
-         (" " + possible + " ").find(" " + value + " ") != std::string::npos;
+Setter Count(std::uint64_t* out) {
+  return [out](Value value) {
+    std::uint64_t count;
+    return ReadCount(value, out != nullptr ? out : &count);
+  };
 }
 
 Setter RegularExpression(std::string* out) {
@@ -46,89 +49,98 @@ Setter RegularExpression(std::string* out) {
   };
 }
 
-Setter Count(std::uint64_t* out) {
-  return [out](Value value) {
-    *out = std::strtoull(value.c_str(), nullptr, 10);
-    return IsCount(value);
-  };
+// One of the words of `possible`, which are separated by spaces.
+bool IsOneOf(const std::string& possible, Value value) {
+  return !value.empty() && value.find(' ') == std::string::npos &&
+         (" " + possible + " ").find(" " + value + " ") != std::string::npos;
 }
 
 Setter Word(const std::string& possible) {
   return [possible](Value value) { return IsOneOf(possible, value); };
 }
 
-}  // namespace
+using Known = std::map<std::string, Setter>;
 
-EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
-  poplar::OptionFlags flags = given;
-  // The runtime, whose engines have this option, reads the variable itself (jax_ipu/environment.py).
-  if (flags.find("replicas") == flags.end()) poplar::readJSONFromEnv("POPLAR_ENGINE_OPTIONS", flags);
+// What the options say. Some have an effect together only.
+struct OptionValues {
   EngineOptions options;
   bool all = false, enable_prefetch = true, has_graph = false, has_execution = false;
   std::string overlap = "any";
-  const Setter flag = Boolean(nullptr);
-  const Setter count = [](Value value) { return IsCount(value); };
-  const Setter text = [](Value) { return true; };
-  const std::map<std::string, Setter> known = {
+};
+
+Known OptionsWithEffect(OptionValues* values) {
+  return {
       // The model's own.
       {"execution",
-       [&](Value value) {
-         options.tile = value == "tile";
+       [values](Value value) {
+         values->options.tile = value == "tile";
          return value == "fast" || value == "tile";
        }},
-      {"streamMemoryStays", Boolean(&options.stream_memory_stays)},
+      {"streamMemoryStays", Boolean(&values->options.stream_memory_stays)},
       {"replicas",
-       [&](Value value) {
-         options.one_replica = value == "one";
+       [values](Value value) {
+         values->options.one_replica = value == "one";
          return value == "all" || value == "one";
        }},
       {"vertexTimeLimit",
-       [&](Value value) {
+       [values](Value value) {
          char* end = nullptr;
-         options.vertex_seconds = std::strtod(value.c_str(), &end);
-         return !value.empty() && *end == '\0' && options.vertex_seconds > 0 && options.vertex_seconds <= 1e6;
+         values->options.vertex_seconds = std::strtod(value.c_str(), &end);
+         return !value.empty() && *end == '\0' && values->options.vertex_seconds > 0 &&
+                values->options.vertex_seconds <= 1e6;
        }},
       // Poplar's, with an effect.
-      {"autoReport.all", Boolean(&all)},
+      {"autoReport.all", Boolean(&values->all)},
       {"autoReport.directory",
-       [&](Value value) {
-         options.report_folder = value;
+       [values](Value value) {
+         values->options.report_folder = value;
          return !value.empty();
        }},
       {"autoReport.outputGraphProfile",
-       [&](Value value) {
-         has_graph = true;
-         return Boolean(&options.graph_profile)(value);
+       [values](Value value) {
+         values->has_graph = true;
+         return Boolean(&values->options.graph_profile)(value);
        }},
       {"autoReport.outputExecutionProfile",
-       [&](Value value) {
-         has_execution = true;
-         return Boolean(&options.execution_profile)(value);
+       [values](Value value) {
+         values->has_execution = true;
+         return Boolean(&values->options.execution_profile)(value);
        }},
       {"autoReport.executionProfileProgramRunCount",
-       [&](Value value) {
-         options.profiled_runs = static_cast<unsigned>(std::strtoul(value.c_str(), nullptr, 10));
-         return IsCount(value);
+       [values](Value value) {
+         std::uint64_t runs = 0;
+         const bool fits = ReadCount(value, &runs);
+         values->options.profiled_runs = static_cast<unsigned>(runs);
+         return fits;
        }},
-      {"debug.allowOutOfMemory", Boolean(&options.allow_out_of_memory)},
-      {"exchange.enablePrefetch", Boolean(&enable_prefetch)},
+      {"debug.allowOutOfMemory", Boolean(&values->options.allow_out_of_memory)},
+      {"exchange.enablePrefetch", Boolean(&values->enable_prefetch)},
       {"exchange.streamBufferOverlap",
-       [&](Value value) {
-         overlap = value;
+       [values](Value value) {
+         values->overlap = value;
          return IsOneOf("any hostRearrangeOnly none", value);
        }},
-      {"debug.instrumentExternalExchange", Boolean(&options.blocks.transfers)},
-      {"profiler.blocks.bufferSize", Count(&options.blocks.buffer_bytes)},
-      {"profiler.blocks.filter", RegularExpression(&options.blocks.blocks)},
-      {"profiler.blocks.implicitFlush", Boolean(&options.blocks.flush)},
-      {"profiler.blocks.tile", Count(&options.blocks.tile)},
-      {"profiler.programs.filter", RegularExpression(&options.blocks.programs)},
-      // Poplar's, of parts of the device or of the compiler that the model does not have.
+      {"debug.instrumentExternalExchange", Boolean(&values->options.blocks.transfers)},
+      {"profiler.blocks.bufferSize", Count(&values->options.blocks.buffer_bytes)},
+      {"profiler.blocks.filter", RegularExpression(&values->options.blocks.blocks)},
+      {"profiler.blocks.implicitFlush", Boolean(&values->options.blocks.flush)},
+      {"profiler.blocks.tile", Count(&values->options.blocks.tile)},
+      {"profiler.programs.filter", RegularExpression(&values->options.blocks.programs)},
+  };
+}
+
+// Of parts of the device or of the compiler that the model does not have.
+Known OptionsWithoutEffect() {
+  const Setter flag = Boolean(nullptr);
+  const Setter count = Count(nullptr);
+  const Setter text = [](Value) { return true; };
+  return {
       {"autoReport.outputArchive", flag},
       {"autoReport.outputDebugInfo", flag},
       {"autoReport.outputLoweredVars", flag},
       {"autoReport.outputSerializedGraph", flag},
       {"autoReport.streamAtEachRun", flag},
+      {"debug.branchRecordTile", count},
       {"debug.checkpointAfter", text},
       {"debug.computeInstrumentationLevel", Word("off vertex tile ipu device")},
       {"debug.cpuMultiThreadExecution", flag},
@@ -139,6 +151,7 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"debug.instrument", flag},
       {"debug.instrumentCompute", flag},
       {"debug.instrumentControlFlow", flag},
+      {"debug.loweredVarDumpFile", text},
       {"debug.nanOverflowException", flag},
       {"debug.nanOverflowMode", text},
       {"debug.outputAllSymbols", flag},
@@ -154,7 +167,9 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"opt.enableMultiAccessCopies", flag},
       {"opt.enableSwSyncs", flag},
       {"opt.internalExchangeOptimisationTarget", Word("balanced cycles memory")},
+      {"opt.limitVertexStateToLower256K", flag},
       {"opt.maxCompilationThreads", count},
+      {"opt.maxCopyMergeSize", count},
       {"opt.maxLinkerThreads", count},
       {"opt.useAutoloader", flag},
       {"profiler.format", text},
@@ -164,6 +179,7 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"streamCallbacks.numWorkerThreads", text},
       {"streamCallbacks.numaAware", flag},
       {"target.deterministicWorkers", Word("true false portable")},
+      {"target.exceptionPollPeriodUs", count},
       {"target.extendedMemory", flag},
       {"target.firstRuntimeReplica", count},
       {"target.gatewayMode", flag},
@@ -172,11 +188,23 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"target.maxStreamCallbackThreadsPerNumaNode", text},
       {"target.numberRuntimeReplica", count},
       {"target.saveArchive", text},
+      {"target.supervisorStackSizeInBytes", count},
       {"target.syncMethod", text},
       {"target.syncPollPeriodUs", count},
       {"target.syncReplicasIndependently", flag},
       {"target.workerStackSizeInBytes", count},
   };
+}
+
+}  // namespace
+
+EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
+  poplar::OptionFlags flags = given;
+  // The runtime, whose engines have this option, reads the variable itself (jax_ipu/environment.py).
+  if (flags.find("replicas") == flags.end()) poplar::readJSONFromEnv("POPLAR_ENGINE_OPTIONS", flags);
+  OptionValues values;
+  Known known = OptionsWithEffect(&values);
+  known.merge(OptionsWithoutEffect());
   for (const auto& [name, value] : flags) {
     const auto found = known.find(name);
     if (found != known.end() && found->second(value)) continue;
@@ -186,10 +214,10 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
         "Engine: " + (found == known.end() ? "there is no option '" + name + "'; the options are: " + names
                                            : "the option '" + name + "' cannot be '" + value + "'"));
   }
-  if (all && !has_graph) options.graph_profile = true;
-  if (all && !has_execution) options.execution_profile = true;
-  options.prefetch = enable_prefetch && overlap == "none";
-  return options;
+  if (values.all && !values.has_graph) values.options.graph_profile = true;
+  if (values.all && !values.has_execution) values.options.execution_profile = true;
+  values.options.prefetch = values.enable_prefetch && values.overlap == "none";
+  return values.options;
 }
 
 }  // namespace ipu_model

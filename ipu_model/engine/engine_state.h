@@ -77,7 +77,7 @@ class EngineState {
   void SetReplica(const Replica& replica);
   void Run(unsigned number);
 
-  // Of what codelets print.
+  // Where codelets print to.
   void SetPrintStream(std::ostream& stream) { print_stream_ = &stream; }
 
   // As FastEngine::ConnectStream.

@@ -10,51 +10,22 @@
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
 #include "poplar/CycleCount.hpp"
-#include "poplar/DeviceManager.hpp"
 #include "poplar/Engine.hpp"
-#include "poplar/IPUModel.hpp"
 #include "poplar/MetadataCreation.hpp"
 #include "poplar/exceptions.hpp"
 #include "popops/ElementWise.hpp"
+#include "testing/small_device.h"
 
 namespace {
 
 using namespace poplar;
 using namespace poplar::program;
+using ipu_model::toy::InBothModes;
+using ipu_model::toy::OnTile;
+using ipu_model::toy::SmallDevice;
+using jax_ipu::testing::Contains;
+using jax_ipu::testing::MessageOf;
 using Values = std::vector<float>;
-
-Device SmallDevice(unsigned ipus = 1) {
-  IPUModel model("ipu2");
-  model.numIPUs = ipus;
-  model.tilesPerIPU = 4;
-  return model.createDevice();
-}
-
-Tensor OnTile(Graph& graph, const Type& type, std::vector<std::size_t> shape, unsigned tile,
-              const char* name) {
-  const Tensor t = graph.addVariable(type, shape, name);
-  graph.setTileMapping(t, tile);
-  return t;
-}
-
-template <typename E, typename F>
-std::string MessageOf(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "";
-}
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// Runs `test` with the options of both modes.
-template <typename F>
-void InBothModes(F&& test) {
-  for (const char* mode : {"fast", "tile"}) test(OptionFlags{{"execution", mode}});
-}
 
 struct Recorder : StreamCallback {
   explicit Recorder(std::string* log, float value, bool ready) : log(log), value(value), ready(ready) {}
@@ -308,96 +279,6 @@ TEST(ReplicasRunTogether) {
   });
 }
 
-// The compute sets and exchanges of a report, each with its variables and their bytes.
-std::string VisitedPrograms(const pva::Report& report) {
-  struct Visitor : pva::ProgramVisitor {
-    void visitOnTileExecute(const pva::OnTileExecuteProgram& program) override {
-      CHECK(!program.computeset().vertices().empty());
-      Add(program.name(), program.vars());
-    }
-    void visitDoExchange(const pva::DoExchangeProgram& program) override {
-      Add("exchange of " + program.name(), program.vars());
-    }
-    void Add(const std::string& name, const std::vector<pva::Var>& vars) {
-      seen += name + ":";
-      for (const pva::Var& var : vars) seen += " " + var.name() + " " + std::to_string(var.bytes());
-      seen += ";";
-    }
-    std::string seen;
-  } visitor;
-  for (const pva::Program& program : report.compilation().programs()) program->accept(visitor);
-  return visitor.seen;
-}
-
-TEST(ProfilesNameWhatIsExchanged) {
-  const Device device = SmallDevice();
-  Graph graph(device);
-  const Tensor x = OnTile(graph, FLOAT, {4}, 2, "x"), y = OnTile(graph, FLOAT, {4}, 1, "y");
-  const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_exchange_test").string();
-  std::string seen;
-  {
-    Engine engine(graph, Copy(x, y, false, "move"),
-                  {{"autoReport.outputGraphProfile", "true"}, {"autoReport.directory", folder}});
-    engine.load(device);
-    seen = VisitedPrograms(engine.getReport());
-  }
-  std::filesystem::remove_all(folder);
-  CHECK(Contains(seen, "exchange of move: x 16;"));
-  CHECK(Contains(seen, ";move: x 16 y 16;"));
-}
-
-TEST(ProfilesAreWrittenAndRead) {
-  const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_profile_test").string();
-  std::filesystem::remove_all(folder);
-  const Device device = SmallDevice();
-  Graph graph(device);
-  const Tensor x = OnTile(graph, FLOAT, {8}, 2, "x");
-  Sequence main;
-  popops::mulInPlace(graph, x, x, main, "square");
-  Engine engine(graph, main, {{"autoReport.all", "true"}, {"autoReport.directory", folder}});
-  engine.load(device);
-  engine.run(0, "step");
-  const pva::Report report = pva::openReport(folder + "/profile.pop");
-  CHECK_EQ(report.compilation().target().numTiles(), 4u);
-  CHECK_EQ(report.compilation().graph().numComputeSets(), 1u);
-  CHECK_EQ(report.compilation().graph().numVars(), 1u);
-  CHECK_EQ(report.compilation().tiles().size(), 4u);
-  CHECK(report.compilation().tiles()[2].memory().total().excludingGaps() >
-        report.compilation().tiles()[0].memory().total().excludingGaps());
-  CHECK_EQ(report.execution().runs().size(), 1u);
-  CHECK_EQ(report.execution().runs()[0].name(), "step");
-  CHECK_EQ(report.execution().runs()[0].cycles(), ipu_model::LastRunCycles(engine));
-  CHECK_EQ(report.execution().steps()[0].program()->name(), "square");
-  CHECK_EQ(report.execution().steps()[0].cycles().total(), ipu_model::LastRunCycles(engine));
-  const auto sets = report.compilation().computeSets();
-  CHECK_EQ(sets.size(), 1u);
-  CHECK_EQ(sets[0].name(), "square");
-  CHECK_EQ(sets[0].vertices().size(), report.compilation().graph().numVertices());
-  const auto on_tile = report.compilation().tiles()[2].memory().vertices();
-  CHECK_EQ(on_tile.size(), sets[0].vertices().size());
-  CHECK(Contains(on_tile[0].type().name(), "popops::"));
-  CHECK(report.compilation().tiles()[0].memory().vertices().empty());
-  CHECK_EQ(VisitedPrograms(report), "square: x 32;");
-  const auto categories = report.compilation().tiles()[2].memory().category();
-  CHECK(categories.vertexInstanceState().nonInterleaved().nonOverlapped() > 0);
-  CHECK_EQ(report.compilation().tiles()[0].memory().category().vertexInstanceState().total(), 0u);
-  const auto executed = report.execution().steps()[0].computeSets();
-  CHECK_EQ(executed.size(), 1u);
-  CHECK_EQ(executed[0].name(), "square");
-  CHECK_EQ(executed[0].cyclesByTile().size(), 4u);
-  CHECK_EQ(executed[0].cyclesByTile()[2], report.execution().steps()[0].cycles().compute);
-  CHECK_EQ(executed[0].cyclesByTile()[1], 0u);
-  std::ostringstream text;
-  engine.printProfileSummary(text, {{"showExecutionSteps", "true"}});
-  for (const char* part :
-       {"Target:", "Memory Usage:", "Number of compute sets:", "operation 'square'", "Tiles per IPU"})
-    CHECK(Contains(text.str(), part));
-  engine.resetExecutionProfile();
-  CHECK(engine.getReport().execution().runs().empty());
-  CHECK(Contains(MessageOf<poplar_error>([&] { pva::openReport(folder + "/none.pop"); }), "cannot read"));
-  std::filesystem::remove_all(folder);
-}
-
 TEST(OptionsAreChecked) {
   const Device device = SmallDevice();
   Graph graph(device);
@@ -423,89 +304,6 @@ TEST(OptionsAreChecked) {
   CHECK_THROWS(invalid_option, Engine(executable, {}));
   Engine(executable, {{"replicas", "one"}});  // of a runtime, which reads the variable itself
   unsetenv("POPLAR_ENGINE_OPTIONS");
-}
-
-TEST(NumbersOfModels) {
-  IPUModel model("ipu1");
-  CHECK_EQ(model.tilesPerIPU, 1216u);
-  model.tilesPerIPU = 10;
-  model.numIPUs = 2;
-  model.memoryBytesPerTile = 100000;
-  model.tileClockFrequency = 1e9;
-  model.relativeSyncDelay = IPUModel::RelativeSyncDelayType::NO_DELAY;
-  model.minIPUSyncDelay = 5;
-  const Device device = model.createDevice(), same = model.createDevice();
-  const Target& target = device.getTarget();
-  CHECK(target == same.getTarget());
-  CHECK(target != Target::createIPUTarget(2, 10, "ipu1"));
-  const Target other = Target::createIPUTarget(1, "ipu2");
-  CHECK(!(target < same.getTarget()) && (target < other) != (other < target));
-  CHECK_EQ(target.getNumIPUs(), 2u);
-  CHECK_EQ(target.getTilesPerIPU(), 10u);
-  CHECK_EQ(target.getNumTiles(), 20u);
-  CHECK_EQ(target.getBytesPerTile(), 100000u);
-  CHECK_EQ(target.getTileClockFrequency(), 1e9);
-  Graph graph(device);
-  std::stringstream stored;
-  compileGraph(graph, {Sync(SyncType::INTERNAL)}).serialize(stored);
-  Engine engine(Executable::deserialize(stored));
-  engine.loadAndRun(device);
-  CHECK_EQ(ipu_model::LastRunCycles(engine), 5u);
-  IPUModel units("ipu2");
-  units.dataPathWidth = 128;
-  units.fp16ConvUnitInputLoadElemsPerCycle = 8;
-  CHECK_EQ(units.createDevice().getTarget().getFp16ConvUnitInputLoadElemsPerCycle(), 8u);
-  units.fp16InFp16OutConvUnitsPerTile = 1;
-  CHECK_THROWS(poplar_error, units.createDevice());
-  model.dataPathWidth = 24;
-  CHECK_THROWS(poplar_error, model.createDevice());
-  model.dataPathWidth = 64;
-  model.numIPUs = 1000;
-  CHECK_THROWS(poplar_error, model.createDevice());
-  CHECK_THROWS(poplar_error, IPUModel("ipu9"));
-  CHECK_EQ(device.createVirtualDevice(3).getTarget().getNumTiles(), 6u);
-  CHECK_EQ(device.getDriverIDs().size(), 2u);
-}
-
-TEST(CopiesBetweenIpusCrossTheLinks) {
-  const Device device = SmallDevice(2);
-  for (const bool other_ipu : {false, true}) {
-    Graph graph(device);
-    const Tensor x = OnTile(graph, FLOAT, {100}, 0, "x"),
-                 y = OnTile(graph, FLOAT, {100}, other_ipu ? 5 : 3, "y");
-    graph.createHostWrite("x", x);
-    graph.createHostRead("y", y);
-    const Executable executable = compileGraph(graph, {Copy(x, y)});
-    const ipu_model::Report& report = ipu_model::ReportOf(executable);
-    CHECK_EQ(report.link_bytes, other_ipu ? 400u : 0u);
-    CHECK_EQ(report.cycles.sync, other_ipu ? 600u : 126u);
-    CHECK_EQ(report.cycles.exchange,
-             other_ipu ? ipu_model::LinkCopyCycles(device.getTarget(), 0, 1, 2, 400) : 100u);
-    InBothModes([&](const OptionFlags& mode) {
-      Engine engine(executable, mode);
-      engine.load(device);
-      Values values(100, 2), result(100);
-      engine.writeTensor("x", values.data(), values.data() + 100);
-      engine.run();
-      engine.readTensor("y", result.data(), result.data() + 100);
-      CHECK(result == values);
-    });
-  }
-}
-
-TEST(DevicesThatTheUserOffers) {
-  const DeviceManager manager = DeviceManager::createDeviceManager();
-  CHECK(manager.getDevices(TargetType::IPU, 1).empty());
-  setenv("IPU_MODEL_DEVICES", "4 bow", 1);
-  CHECK_EQ(manager.getDevices().size(), 7u);
-  CHECK_EQ(manager.getDevices(TargetType::IPU, 2).size(), 2u);
-  const Device device = manager.getDevice(6);
-  CHECK_EQ(device.getTarget().getNumIPUs(), 4u);
-  CHECK_EQ(device.getTarget().getTargetArchString(), "bow");
-  CHECK(device.attach() && device.isAttached());
-  setenv("IPU_MODEL_DEVICES", "many", 1);
-  CHECK_THROWS(poplar_error, manager.getDevices());
-  unsetenv("IPU_MODEL_DEVICES");
 }
 
 TEST(ConstantsOfHalfBits) {
@@ -563,29 +361,6 @@ TEST(QuartersHaveMetadataOnTheHost) {
                  engine.writeTensor("fixed", QuarterMetadata(Format::F143, 5), out.data(), out.data() + 1));
     CHECK_THROWS(stream_connection_error, engine.writeTensor("in", bytes.data(), bytes.data() + 2));
   });
-}
-
-TEST(ProgramsAreDumped) {
-  Graph graph(SmallDevice());
-  const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x"), y = OnTile(graph, FLOAT, {2}, 1, "y");
-  Sequence body;
-  body.add(Copy(x, y, false, "to \"y\""));
-  popops::addInPlace(graph, x, y, body);
-  Sequence prog({Repeat(3, body, "thrice")}, "main");
-  std::ostringstream text;
-  dumpProgram(graph, prog, text);
-  CHECK(Contains(text.str(), R"({"type":"Sequence","name":"main","children":[)"));
-  CHECK(Contains(text.str(), R"({"type":"Repeat","name":"thrice","count":3,"children":[)"));
-  CHECK(Contains(text.str(), R"({"type":"Copy","name":"to \"y\""})"));
-  CHECK(Contains(text.str(), R"({"type":"Execute",)"));
-  text.str("");
-  graph.outputComputeGraph(text, {prog});
-  CHECK(Contains(text.str(), "op0 [shape=box,label=\"to \\\"y\\\"\"]"));
-  CHECK(Contains(text.str(), "op1 [shape=box,"));
-  CHECK(Contains(text.str(), "[label=\"x\"]"));
-  text.str("");
-  dumpProgram(graph, Sequence(), text);
-  CHECK_EQ(text.str(), std::string("{\"type\":\"Sequence\",\"name\":\"\"}\n"));
 }
 
 TEST(CodeletsCompiledAheadOfTime) {

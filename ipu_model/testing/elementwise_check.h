@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/vector/convert.h"
 #include "testing/bound_kernel_check.h"
@@ -39,13 +40,7 @@ inline Expression Single(ScalarOp op, DType type, DType result, int operands, st
 
 template <typename T>
 HostTensor VectorOf(std::vector<T>& values, DType type) {
-  HostTensor t;
-  t.data = values.data();
-  t.type = type;
-  t.rank = 1;
-  t.shape[0] = static_cast<std::int64_t>(values.size());
-  t.strides[0] = 1;
-  return t;
+  return DenseVector(type, static_cast<std::int64_t>(values.size()), values.data());
 }
 
 inline void Run(const Expression& e, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) {

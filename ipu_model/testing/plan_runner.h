@@ -14,7 +14,7 @@
 #include "core/graph/graph_impl.h"
 #include "core/program/program_node.h"
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "poplar/Graph.hpp"
 #include "poputil/TileMapping.hpp"

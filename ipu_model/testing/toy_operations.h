@@ -2,6 +2,8 @@
 #ifndef IPU_MODEL_TESTING_TOY_OPERATIONS_H_
 #define IPU_MODEL_TESTING_TOY_OPERATIONS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +13,7 @@
 #include "core/mapping/strides.h"
 #include "core/operation/serialise.h"
 #include "engine/program/compiled_program.h"
+#include "engine/program/run_lengths.h"
 
 namespace ipu_model::toy {
 
@@ -192,6 +195,24 @@ class Builder {
 
   std::shared_ptr<CompiledProgram> program;
 };
+
+// while (n) { n -= 1; body }: an Add and a decision in the condition, an Add and `body` in the body.
+inline std::shared_ptr<ProgramNode> Countdown(Builder& b, const View& n,
+                                              std::vector<std::shared_ptr<ProgramNode>> body) {
+  const View copy = b.Split("copy", 1, 1), minus = b.Constant("minus", {-1}, 0);
+  body.insert(body.begin(), Builder::Do(Add({n, minus}, n)));
+  return Builder::Node(ProgramKind::kRepeatWhileTrue,
+                       {Builder::Do(Add({n}, copy)), Builder::Node(ProgramKind::kSequence, std::move(body))},
+                       {copy});
+}
+
+// The values of a list of run lengths.
+inline std::vector<std::int64_t> Expanded(const RunLengths& runs) {
+  std::vector<std::int64_t> values;
+  for (std::size_t i = 0; i + 1 < runs.size(); i += 2)
+    values.insert(values.end(), static_cast<std::size_t>(runs[i + 1]), runs[i]);
+  return values;
+}
 
 }  // namespace ipu_model::toy
 

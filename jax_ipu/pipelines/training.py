@@ -128,7 +128,7 @@ class Pipeline:
         ]
         self._replicas = len(replicated[0])
         self._updates = [stage.update_with(optimizer) for stage in self._stages] if optimizer is not None else []
-        # Of each stage, between calls; None where a call has failed.
+        # What each stage keeps between calls; None where a call has failed.
         self._sums: list[Any] | None = None
         self._stashes: list[Any] = []
         self._slots: list[list[Any]] = []

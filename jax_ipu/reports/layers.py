@@ -130,7 +130,7 @@ def _told_apart(name: str, places: Sequence[Place]) -> list[str]:
     ]
     marks = directions
     for column in columns:
-        # Each is one that tells some apart which those before it do not.
+        # Only columns that tell apart what those before them do not.
         longer = [f"{mark} {text}".strip() for mark, text in zip(marks, column, strict=True)]
         if len(set(longer)) > len(set(marks)):
             marks = longer

@@ -341,14 +341,7 @@ nb::dict HostKernels() {
   return chosen;
 }
 
-}  // namespace
-
-void BindCompile(nb::module_& module) {
-  // From now on this process compiles in its own interpreter, not in a compile server.
-  Registry::Get().SetCompiler(ImportAndCompile);
-  BindReport(module);
-  BindIntegers(module);
-  BindProfile(module);
+void BindCompiledGraph(nb::module_& module) {
   BindFields<ImageVariable>(module, "ImageVariable",
                             "The memory of an argument that stays in SRAM between runs of linked programs.");
   BindFields<ImageEntry>(module, "ImageEntry", "One of several linked programs.");
@@ -378,6 +371,9 @@ void BindCompile(nb::module_& module) {
       .def(
           "profile", [](const CompiledGraph& self) { return ipu_model::ProfileOf(self.executable); },
           "The same in detail; its fields are explained in ipu_model/Profile.hpp.");
+}
+
+void BindPlanning(nb::module_& module) {
   nb::class_<ipu_model::TilePlanCache>(
       module, "TilePlanCache",
       "Plans of operations, shared by programs for one target that are compiled one after the other.")
@@ -404,6 +400,10 @@ void BindCompile(nb::module_& module) {
               "= None, further_mains: collections.abc.Sequence[int] = ()) -> CompiledGraph"),
       "`poll` is called between operations, with how many are planned and how many there are. Raises "
       "OutOfMemory, OutOfTime, and KeyboardInterrupt for Ctrl-C while operations are planned.");
+}
+
+// What runs programs, and what the runtime asks Python for.
+void BindRuns(nb::module_& module) {
   nb::class_<Counters>(module, "Counters")
       .def_ro("h2d_bytes", &Counters::h2d_bytes)
       .def_ro("d2h_bytes", &Counters::d2h_bytes)
@@ -426,6 +426,10 @@ void BindCompile(nb::module_& module) {
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true, nb::arg("monitored") = true, nb::arg("usage_folder") = "",
              nb::arg("synthetic_data") = false, nb::arg("link") = true, nb::arg("trace_planes") = "custom");
+}
+
+// What holds for the process.
+void BindHost(nb::module_& module) {
   module.def(
       "log_stage",
       [](const std::string& message) {
@@ -448,6 +452,20 @@ void BindCompile(nb::module_& module) {
       nb::call_guard<nb::gil_scoped_release>());
   module.def("prepare_exit", &PrepareExit, nb::call_guard<nb::gil_scoped_release>());
   module.def("read_counters", &ReadCounters, nb::arg("device_id"), nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace
+
+void BindCompile(nb::module_& module) {
+  // From now on this process compiles in its own interpreter, not in a compile server.
+  Registry::Get().SetCompiler(ImportAndCompile);
+  BindReport(module);
+  BindIntegers(module);
+  BindProfile(module);
+  BindCompiledGraph(module);
+  BindPlanning(module);
+  BindRuns(module);
+  BindHost(module);
 }
 
 }  // namespace jax_ipu::bindings

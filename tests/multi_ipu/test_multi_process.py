@@ -198,7 +198,7 @@ def test_copies_between_processes():
                     for a in (first, jax.device_put(first, places[0]))]
         tell(split=copies(there(P("i"))), replicated=copies(there(P())))
         tell(one=copies([jax.sharding.SingleDeviceSharding(d) for d in whole]))
-        # Of a state that is in SRAM, and to a program.
+        # Copies of a state that is in SRAM, and copies as arguments of a program.
         states = there(P("i"))
         state = jax.make_array_from_callback((4, 6), states[0], lambda i: values[i], dtype=np.float32)
         if process == 0:

@@ -58,7 +58,6 @@ class Row(NamedTuple):
 
 # Types whose elements codelets can move, and those that they compute with.
 MOVED = tuple(d for d in ANY if d != "complex128")
-SHORT_REAL = ("float32", "float16", "bfloat16", *INTEGER)
 # Functions that also run as codelets of our own (execution "codelets"), and the types that have them.
 CODELETS: dict[str, tuple[str, ...]] = {
     "popops::map": (*REAL, *BOOL, *NARROW_INTEGER, *STORED_FLOAT, "complex64"),

@@ -31,7 +31,7 @@ EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float
 EPSILON |= {"complex64": EPSILON["float32"], "complex128": EPSILON["float64"]}
 LARGEST = {"float16": 6e4, "bfloat16": 1e38, "float32": 1e38, "float64": 1e300, "complex64": 1e18, "complex128": 1e150}
 MAX_ELEMENTS = 1500
-# Of programs whose sizes lie in five decades.
+# The same for programs whose sizes lie in five decades.
 MAX_BYTES_OF_MANY = 1 << 20
 MAX_ELEMENTS_OF_MANY = 100_000
 

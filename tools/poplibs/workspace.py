@@ -42,10 +42,6 @@ PACKAGES = {
     "mpi.h": "libopenmpi-dev",
     "zoltan_cpp.h": "libtrilinos-zoltan-dev",
 }
-TEST_PACKAGES = {
-    "boost/test/unit_test.hpp": "libboost-test-dev",
-    "boost/timer/timer.hpp": "libboost-timer-dev",
-}
 SYSTEM_LIBRARIES = ("tbb", "fmt", "boost_filesystem", "boost_system", "boost_program_options")
 # Headers of ipu_model/include that the device's Poplar has, too; those of popops and so on are our own and stay hidden.
 POPLAR_HEADERS = (

@@ -293,6 +293,96 @@ std::string BytesOfNumber(const Number& n, DType type, const std::string& what) 
   }
 }
 
+namespace {
+
+// Throws graph_connection_error if an edge of field `f` of vertex `i` is not connected.
+void CheckConnected(const ComputeSetData& set, std::size_t i, std::size_t f) {
+  const Field& field = set.vertices[i].type->fields[f];
+  const std::vector<Tensor>& edges = set.vertices[i].fields[f].edges;
+  if (edges.empty() && !IsSeveral(field)) {
+    throw graph_connection_error("the field '" + std::string(field.name) + "' of " + NameOfVertex(set, i) +
+                                 " is not connected: call Graph::connect");
+  }
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    if (edges[e].valid()) continue;
+    throw graph_connection_error("the edge " + std::to_string(e) + " of the field '" + field.name + "' of " +
+                                 NameOfVertex(set, i) + " is not connected: call Graph::connect");
+  }
+}
+
+// Throws graph_connection_error if a vertex writes a constant.
+void CheckWritten(const GraphImpl& graph, const std::vector<Range>& ranges, const ComputeSetData& set,
+                  std::size_t i, const Field& field) {
+  for (const Range& s : ranges) {
+    if (graph.variables[s.variable].constant == nullptr) continue;
+    throw graph_connection_error(NameOfVertex(set, i) + " writes the constant '" +
+                                 graph.variables[s.variable].name + "' through its field '" + field.name +
+                                 "'");
+  }
+}
+
+// The elements of every edge, the operands that hold them, and who reads constants.
+struct Edges {
+  std::vector<std::vector<Range>> ranges, metadata;
+  Operands inputs, outputs;
+  ConstantReaders readers;
+};
+
+Edges EdgesOf(const ComputeSetData& set, const GraphImpl& graph) {
+  Edges found;
+  for (std::size_t i = 0; i < set.vertices.size(); ++i) {
+    const VertexState& vertex = set.vertices[i];
+    for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
+      const Field& field = vertex.type->fields[f];
+      if (!IsEdgeField(field)) continue;
+      CheckConnected(set, i, f);
+      const std::vector<Tensor>& edges = vertex.fields[f].edges;
+      for (std::size_t e = 0; e < edges.size(); ++e) {
+        found.ranges.push_back(RangesOf(edges[e]));
+        if (field.is_quarter) {
+          found.metadata.push_back(RangesOf(edges[e].getMetadata()));
+          found.inputs.Add(found.metadata.back());
+        }
+        if ((field.direction & codelet::kRead) != 0) {
+          found.inputs.Add(found.ranges.back());
+          found.readers.Add(graph, found.ranges.back(), *vertex.tile);
+        }
+        if ((field.direction & codelet::kWrite) == 0) continue;
+        found.outputs.Add(found.ranges.back());
+        CheckWritten(graph, found.ranges.back(), set, i, field);
+      }
+    }
+  }
+  return found;
+}
+
+// What the user or an estimator says of a vertex; else its loops are counted, which `vertex` then tells.
+poplar::VertexPerfEstimate EstimateOf(const VertexState& state, const GraphImpl& graph,
+                                      ProgramVertex* vertex) {
+  poplar::VertexPerfEstimate estimate;
+  const auto estimator = graph.perf_estimators.find(state.type->name);
+  if (state.estimate.has_value()) {
+    estimate = *state.estimate;
+  } else if (estimator != graph.perf_estimators.end()) {
+    estimate = estimator->second(IntrospectorOf(state), graph.target);
+  }
+  // An estimator whose numbers wrap for sizes that it was not made for knows nothing of the vertex.
+  const bool wraps = !state.estimate.has_value() && !IsPossibleEstimate(estimate.cycles, estimate.flops);
+  if (wraps) {
+    Log(LogModule::kGraph, LogLevel::kWarn,
+        "the estimator of '" + std::string(state.type->name) + "' returns " +
+            std::to_string(estimate.cycles) + " cycles and " + std::to_string(estimate.flops) +
+            " FLOPs; its loops are counted instead");
+    estimate = {};
+  }
+  if (wraps || (!state.estimate.has_value() && estimator == graph.perf_estimators.end()))
+    estimate.cycles = EstimateCycles(graph.target.model(), *state.library, *state.type, vertex->edges,
+                                     &vertex->cycle_source);
+  return estimate;
+}
+
+}  // namespace
+
 ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
   for (std::size_t i = 0; i < set.vertices.size(); ++i) {
     if (set.vertices[i].tile.has_value()) continue;
@@ -304,55 +394,15 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
         Mapping(std::vector<MappedInterval>{{0, constant.num_elements, *set.vertices[vertex].tile}});
   }
 
-  ConstantReaders readers;
-  // The elements of every edge, then the operands that hold them.
-  std::vector<std::vector<Range>> ranges, metadata;
-  Operands inputs, outputs;
-  for (std::size_t i = 0; i < set.vertices.size(); ++i) {
-    const VertexState& vertex = set.vertices[i];
-    for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
-      const Field& field = vertex.type->fields[f];
-      if (!IsEdgeField(field)) continue;
-      const std::vector<Tensor>& edges = vertex.fields[f].edges;
-      if (edges.empty() && !IsSeveral(field)) {
-        throw graph_connection_error("the field '" + std::string(field.name) + "' of " +
-                                     NameOfVertex(set, i) + " is not connected: call Graph::connect");
-      }
-      for (std::size_t e = 0; e < edges.size(); ++e) {
-        if (!edges[e].valid()) {
-          throw graph_connection_error("the edge " + std::to_string(e) + " of the field '" + field.name +
-                                       "' of " + NameOfVertex(set, i) +
-                                       " is not connected: call Graph::connect");
-        }
-        ranges.push_back(RangesOf(edges[e]));
-        if (field.is_quarter) {
-          metadata.push_back(RangesOf(edges[e].getMetadata()));
-          inputs.Add(metadata.back());
-        }
-        if ((field.direction & codelet::kRead) != 0) {
-          inputs.Add(ranges.back());
-          readers.Add(*graph, ranges.back(), *vertex.tile);
-        }
-        if ((field.direction & codelet::kWrite) == 0) continue;
-        outputs.Add(ranges.back());
-        for (const Range& s : ranges.back()) {
-          if (graph->variables[s.variable].constant == nullptr) continue;
-          throw graph_connection_error(NameOfVertex(set, i) + " writes the constant '" +
-                                       graph->variables[s.variable].name + "' through its field '" +
-                                       field.name + "'");
-        }
-      }
-    }
-  }
-  readers.MoveConstants(graph);
+  Edges edges = EdgesOf(set, *graph);
+  edges.readers.MoveConstants(graph);
   ResolvedComputeSet resolved;
-  resolved.inputs = inputs.Merge();
-  resolved.outputs = outputs.Merge();
+  resolved.inputs = edges.inputs.Merge();
+  resolved.outputs = edges.outputs.Merge();
 
   auto program = std::make_shared<VertexProgram>();
   program->compute_set = set.name;
-  const TargetModel& target = graph->target.model();
-  TileCycles tile_cycles(target);
+  TileCycles tile_cycles(graph->target.model());
   std::map<const Class*, std::uint32_t> types;
   std::size_t next = 0, next_metadata = 0;
   for (const VertexState& state : set.vertices) {
@@ -369,30 +419,16 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
       for (std::size_t e = 0; e < state.fields[f].edges.size(); ++e, ++next) {
         VertexEdge edge;
         edge.field = f;
-        if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.IntervalsOf(ranges[next]);
-        if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.IntervalsOf(ranges[next]);
+        if ((field.direction & codelet::kRead) != 0)
+          edge.reads = edges.inputs.IntervalsOf(edges.ranges[next]);
+        if ((field.direction & codelet::kWrite) != 0)
+          edge.writes = edges.outputs.IntervalsOf(edges.ranges[next]);
         vertex.edges.push_back(std::move(edge));
         if (!field.is_quarter) continue;
-        vertex.edges.push_back({f, true, inputs.IntervalsOf(metadata[next_metadata++]), {}});
+        vertex.edges.push_back({f, true, edges.inputs.IntervalsOf(edges.metadata[next_metadata++]), {}});
       }
     }
-    poplar::VertexPerfEstimate estimate;
-    const auto estimator = graph->perf_estimators.find(type.name);
-    if (state.estimate.has_value()) {
-      estimate = *state.estimate;
-    } else if (estimator != graph->perf_estimators.end()) {
-      estimate = estimator->second(IntrospectorOf(state), graph->target);
-    }
-    // An estimator whose numbers wrap for sizes that it was not made for knows nothing of the vertex.
-    const bool wraps = !state.estimate.has_value() && !IsPossibleEstimate(estimate.cycles, estimate.flops);
-    if (wraps) {
-      Log(LogModule::kGraph, LogLevel::kWarn,
-          "the estimator of '" + std::string(type.name) + "' returns " + std::to_string(estimate.cycles) +
-              " cycles and " + std::to_string(estimate.flops) + " FLOPs; its loops are counted instead");
-      estimate = {};
-    }
-    if (wraps || (!state.estimate.has_value() && estimator == graph->perf_estimators.end()))
-      estimate.cycles = EstimateCycles(target, *state.library, type, vertex.edges, &vertex.cycle_source);
+    const poplar::VertexPerfEstimate estimate = EstimateOf(state, *graph, &vertex);
     vertex.cycles = tile_cycles.Add(vertex.tile, type.kind, estimate.cycles);
     vertex.flops = estimate.flops;
     program->vertices.push_back(std::move(vertex));

@@ -19,8 +19,6 @@ namespace ipu_model {
 
 namespace {
 
-Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
-
 // Returns the number of elements of a shape; throws if the rank or size is not supported.
 std::int64_t CheckedElements(DType type, const Shape& shape, const std::string& name) {
   if (shape.size() > static_cast<std::size_t>(kMaxRank)) {

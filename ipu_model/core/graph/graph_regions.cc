@@ -288,7 +288,7 @@ Tensor Graph::cloneN(const Type& type, const Tensor& tensor, std::size_t N, cons
       copies.push_back(clone(type, tensor, debugContext, method).expand({0}));
     return concat(copies);
   }
-  // Of each tile one variable, whose rows are the copies of the tile's elements in the order of the memory.
+  // One variable for each tile; its rows are copies of the tile's elements, in the order of the memory.
   const Tensor flat = tensor.flatten();
   std::vector<std::pair<Interval, Tensor>> parts;
   const TileToTensorMapping tiles = getTileMapping(flat);

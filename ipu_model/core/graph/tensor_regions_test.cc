@@ -59,7 +59,7 @@ TEST(SlicesOfIntervals) {
 TEST(SlicesOfATensorWithManyRegions) {
   Graph graph = NewGraph();
   const Tensor variable = graph.addVariable(poplar::INT, {40, 6});
-  // Of every row two elements, in another order, so that steps and unit steps are different stretches.
+  // Two elements of every row, in another order, so that steps and unit steps are different stretches.
   const Tensor t = variable.slice(1, 5, 1).reshape({80, 2}).reverse(0).reshape({40, 4}).transpose().flatten();
   CHECK(ipu_model::StretchesOf(t, true).size() > ipu_model::StretchesOf(t, false).size());
   const auto sorted = graph.getSortedContiguousRegions(t, {{3, 9}});

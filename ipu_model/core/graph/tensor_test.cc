@@ -118,147 +118,174 @@ bool Same(const Tensor& tensor, const Reference& reference) {
   return tensor.containsAliases() == (unique.size() != reference.elements.size());
 }
 
-// Applies one random method to both. `graph` provides the second part of concatenations.
-void Step(std::mt19937* rng, poplar::Graph* graph, Tensor* tensor, Reference* reference) {
-  const auto below = [rng](std::size_t n) { return n == 0 ? 0 : (*rng)() % n; };
-  const std::size_t rank = tensor->rank();
-  const unsigned d = static_cast<unsigned>(below(rank));
-  Sizes shape = tensor->shape();
-  switch (below(12)) {
-    case 10: {
-      // Any other shape.
-      const std::size_t n = tensor->numElements();
-      std::size_t rest = n;
-      shape.clear();
-      while (rest > 1 && shape.size() < 3) {
-        std::size_t factor = 1 + below(rest);
-        while (rest % factor != 0) ++factor;
-        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(below(shape.size() + 1)), factor);
-        rest /= factor;
+// A tensor and its reference, to which random methods are applied. `graph` provides the second part of
+// concatenations.
+class Steps {
+ public:
+  Steps(std::mt19937* rng, poplar::Graph* graph, Tensor* tensor, Reference* reference)
+      : rng_(*rng), graph_(*graph), tensor_(*tensor), reference_(*reference) {}
+
+  void Step() {
+    const std::size_t rank = tensor_.rank();
+    const auto d = static_cast<unsigned>(Below(rank));
+    Sizes shape = tensor_.shape();
+    switch (Below(12)) {
+      case 10:
+        return AnyShape();
+      case 11:
+        return BetweenPartsOfItself();
+      case 0: {
+        if (rank == 0) return;
+        const std::size_t b = Below(shape[d] + 1), e = b + Below(shape[d] - b + 1);
+        shape[d] = e - b;
+        reference_ = reference_.Map(shape, [=](Sizes i) { return i[d] += b, i; });
+        tensor_ = tensor_.slice(b, e, d);
+        return;
       }
-      if (n > 0) shape.push_back(rest);
-      if (n == 0) shape = {0, 3};
-      reference->shape = shape;
-      *tensor = tensor->reshape(shape);
-      return;
-    }
-    case 11: {
-      // The tensor between two parts of a transposed view of itself.
-      if (rank < 2 || tensor->numElements() > 100 || shape[0] != shape[1]) return;
-      std::vector<unsigned> permutation(rank);
-      for (unsigned k = 0; k < rank; ++k) permutation[k] = k;
-      std::swap(permutation[0], permutation[1]);
-      const Tensor turned = tensor->dimShuffle(permutation);
-      const std::size_t n = shape[0], cut = below(n + 1);
-      *tensor = poplar::concat({turned.slice(0, cut, 0), *tensor, turned.slice(cut, n, 0)}, 0);
-      const Reference old = *reference;
-      shape[0] = 2 * n;
-      *reference = old.Map(shape, [&](Sizes i) {
-        const bool own = i[0] >= cut && i[0] < cut + n;
-        if (i[0] >= cut) i[0] -= own ? cut : n;
-        if (!own) std::swap(i[0], i[1]);
-        return i;
-      });
-      return;
-    }
-    case 0: {
-      if (rank == 0) return;
-      const std::size_t b = below(shape[d] + 1), e = b + below(shape[d] - b + 1);
-      shape[d] = e - b;
-      *reference = reference->Map(shape, [=](Sizes i) { return i[d] += b, i; });
-      *tensor = tensor->slice(b, e, d);
-      return;
-    }
-    case 1: {
-      std::vector<unsigned> permutation(rank);
-      for (unsigned k = 0; k < rank; ++k) permutation[k] = k;
-      std::shuffle(permutation.begin(), permutation.end(), *rng);
-      for (unsigned k = 0; k < rank; ++k) shape[k] = tensor->shape()[permutation[k]];
-      *reference = reference->Map(shape, [&](const Sizes& i) {
-        Sizes old(rank);
-        for (unsigned k = 0; k < rank; ++k) old[permutation[k]] = i[k];
-        return old;
-      });
-      *tensor = tensor->dimShuffle(permutation);
-      return;
-    }
-    case 2:
-      if (rank == 0) return;
-      *reference = reference->Map(shape, [&](Sizes i) { return i[d] = shape[d] - 1 - i[d], i; });
-      *tensor = tensor->reverse(d);
-      return;
-    case 3: {
-      if (rank == 0) return;
-      const unsigned stride = 1 + static_cast<unsigned>(below(3));
-      shape[d] = (shape[d] + stride - 1) / stride;
-      *reference = reference->Map(shape, [=](Sizes i) { return i[d] *= stride, i; });
-      *tensor = tensor->subSample(stride, d);
-      return;
-    }
-    case 4: {
-      if (rank == 0 || tensor->numElements() > 200) return;
-      const unsigned n = static_cast<unsigned>(below(4));
-      const std::size_t size = shape[d];
-      shape[d] *= n;
-      *reference = reference->Map(shape, [=](Sizes i) { return i[d] %= size, i; });
-      *tensor = tensor->broadcast(n, d);
-      return;
-    }
-    case 5: {
-      if (rank == 0 || tensor->numElements() > 200) return;
-      Sizes second = shape;
-      second[d] = below(3);
-      Tensor other = graph->addVariable(poplar::INT, second, "other");
-      poputil::mapTensorLinearly(*graph, other, 1, 1);
-      Reference all = *reference;
-      const std::size_t first = shape[d];
-      const Reference o{second, ElementsOf(other)};
-      shape[d] += second[d];
-      all.shape = shape;
-      all.elements.clear();
-      std::size_t outer = 1, inner = 1;
-      for (std::size_t k = 0; k < rank; ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
-      for (std::size_t i = 0; i < outer; ++i) {
-        const auto take = [&](const Reference& r, std::size_t n) {
-          all.elements.insert(all.elements.end(),
-                              r.elements.begin() + static_cast<std::ptrdiff_t>(i * n * inner),
-                              r.elements.begin() + static_cast<std::ptrdiff_t>((i + 1) * n * inner));
-        };
-        take(*reference, first);
-        take(o, second[d]);
+      case 1:
+        return Shuffle();
+      case 2:
+        if (rank == 0) return;
+        reference_ = reference_.Map(shape, [&](Sizes i) { return i[d] = shape[d] - 1 - i[d], i; });
+        tensor_ = tensor_.reverse(d);
+        return;
+      case 3: {
+        if (rank == 0) return;
+        const unsigned stride = 1 + static_cast<unsigned>(Below(3));
+        shape[d] = (shape[d] + stride - 1) / stride;
+        reference_ = reference_.Map(shape, [=](Sizes i) { return i[d] *= stride, i; });
+        tensor_ = tensor_.subSample(stride, d);
+        return;
       }
-      *reference = std::move(all);
-      *tensor = poplar::concat(*tensor, other, d);
-      return;
+      case 4: {
+        if (rank == 0 || tensor_.numElements() > 200) return;
+        const unsigned n = static_cast<unsigned>(Below(4));
+        const std::size_t size = shape[d];
+        shape[d] *= n;
+        reference_ = reference_.Map(shape, [=](Sizes i) { return i[d] %= size, i; });
+        tensor_ = tensor_.broadcast(n, d);
+        return;
+      }
+      case 5:
+        if (rank == 0 || tensor_.numElements() > 200) return;
+        return Join(d);
+      case 6:
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(Below(rank + 1)), 1);
+        if (shape.size() > 5) return;
+        reference_.shape = shape;
+        tensor_ = tensor_.reshape(shape);
+        return;
+      case 7:
+        if (rank < 2 || d + 1 == rank) return;
+        shape[d] *= shape[d + 1];
+        shape.erase(shape.begin() + d + 1);
+        reference_.shape = shape;
+        tensor_ = tensor_.flatten(d, d + 2);
+        return;
+      case 8: {
+        if (rank == 0 || rank > 4 || shape[d] == 0) return;
+        const std::size_t n = shape[d], factor = n % 2 == 0 ? 2 : n % 3 == 0 ? 3 : 1;
+        tensor_ = tensor_.reshapePartial(d, d + 1, {n / factor, factor});
+        reference_.shape = tensor_.shape();
+        return;
+      }
+      default:
+        if (rank == 0 || shape[0] == 0 || rank < 3) return;
+        shape.erase(shape.begin());
+        reference_ = reference_.Map(shape, [](Sizes i) { return i.insert(i.begin(), 0), i; });
+        tensor_ = tensor_[0];
+        return;
     }
-    case 6:
-      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(below(rank + 1)), 1);
-      if (shape.size() > 5) return;
-      reference->shape = shape;
-      *tensor = tensor->reshape(shape);
-      return;
-    case 7:
-      if (rank < 2 || d + 1 == rank) return;
-      shape[d] *= shape[d + 1];
-      shape.erase(shape.begin() + d + 1);
-      reference->shape = shape;
-      *tensor = tensor->flatten(d, d + 2);
-      return;
-    case 8: {
-      if (rank == 0 || rank > 4 || shape[d] == 0) return;
-      const std::size_t n = shape[d], factor = n % 2 == 0 ? 2 : n % 3 == 0 ? 3 : 1;
-      *tensor = tensor->reshapePartial(d, d + 1, {n / factor, factor});
-      reference->shape = tensor->shape();
-      return;
-    }
-    default:
-      if (rank == 0 || shape[0] == 0 || rank < 3) return;
-      shape.erase(shape.begin());
-      *reference = reference->Map(shape, [](Sizes i) { return i.insert(i.begin(), 0), i; });
-      *tensor = (*tensor)[0];
-      return;
   }
-}
+
+ private:
+  std::size_t Below(std::size_t n) { return n == 0 ? 0 : rng_() % n; }
+
+  // Any other shape.
+  void AnyShape() {
+    const std::size_t n = tensor_.numElements();
+    std::size_t rest = n;
+    Sizes shape;
+    while (rest > 1 && shape.size() < 3) {
+      std::size_t factor = 1 + Below(rest);
+      while (rest % factor != 0) ++factor;
+      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(Below(shape.size() + 1)), factor);
+      rest /= factor;
+    }
+    if (n > 0) shape.push_back(rest);
+    if (n == 0) shape = {0, 3};
+    reference_.shape = shape;
+    tensor_ = tensor_.reshape(shape);
+  }
+
+  // The tensor between two parts of a transposed view of itself.
+  void BetweenPartsOfItself() {
+    const std::size_t rank = tensor_.rank();
+    Sizes shape = tensor_.shape();
+    if (rank < 2 || tensor_.numElements() > 100 || shape[0] != shape[1]) return;
+    std::vector<unsigned> permutation(rank);
+    for (unsigned k = 0; k < rank; ++k) permutation[k] = k;
+    std::swap(permutation[0], permutation[1]);
+    const Tensor turned = tensor_.dimShuffle(permutation);
+    const std::size_t n = shape[0], cut = Below(n + 1);
+    tensor_ = poplar::concat({turned.slice(0, cut, 0), tensor_, turned.slice(cut, n, 0)}, 0);
+    const Reference old = reference_;
+    shape[0] = 2 * n;
+    reference_ = old.Map(shape, [&](Sizes i) {
+      const bool own = i[0] >= cut && i[0] < cut + n;
+      if (i[0] >= cut) i[0] -= own ? cut : n;
+      if (!own) std::swap(i[0], i[1]);
+      return i;
+    });
+  }
+
+  void Shuffle() {
+    const std::size_t rank = tensor_.rank();
+    Sizes shape(rank);
+    std::vector<unsigned> permutation(rank);
+    for (unsigned k = 0; k < rank; ++k) permutation[k] = k;
+    std::shuffle(permutation.begin(), permutation.end(), rng_);
+    for (unsigned k = 0; k < rank; ++k) shape[k] = tensor_.shape()[permutation[k]];
+    reference_ = reference_.Map(shape, [&](const Sizes& i) {
+      Sizes old(rank);
+      for (unsigned k = 0; k < rank; ++k) old[permutation[k]] = i[k];
+      return old;
+    });
+    tensor_ = tensor_.dimShuffle(permutation);
+  }
+
+  // Appends another variable along a dimension.
+  void Join(unsigned d) {
+    Sizes shape = tensor_.shape(), second = shape;
+    second[d] = Below(3);
+    Tensor other = graph_.addVariable(poplar::INT, second, "other");
+    poputil::mapTensorLinearly(graph_, other, 1, 1);
+    Reference all = reference_;
+    const std::size_t first = shape[d];
+    const Reference o{second, ElementsOf(other)};
+    shape[d] += second[d];
+    all.shape = shape;
+    all.elements.clear();
+    std::size_t outer = 1, inner = 1;
+    for (std::size_t k = 0; k < shape.size(); ++k) (k < d ? outer : inner) *= k == d ? 1 : shape[k];
+    for (std::size_t i = 0; i < outer; ++i) {
+      const auto take = [&](const Reference& r, std::size_t n) {
+        all.elements.insert(all.elements.end(),
+                            r.elements.begin() + static_cast<std::ptrdiff_t>(i * n * inner),
+                            r.elements.begin() + static_cast<std::ptrdiff_t>((i + 1) * n * inner));
+      };
+      take(reference_, first);
+      take(o, second[d]);
+    }
+    reference_ = std::move(all);
+    tensor_ = poplar::concat(tensor_, other, d);
+  }
+
+  std::mt19937& rng_;
+  poplar::Graph& graph_;
+  Tensor& tensor_;
+  Reference& reference_;
+};
 
 TEST(RandomViewsReferToTheRightElements) {
   std::mt19937 rng(1);
@@ -270,7 +297,7 @@ TEST(RandomViewsReferToTheRightElements) {
     poputil::mapTensorLinearly(graph, tensor, 1, 1);
     Reference reference{shape, ElementsOf(tensor)};
     for (int step = 0; step < 10; ++step) {
-      Step(&rng, &graph, &tensor, &reference);
+      Steps(&rng, &graph, &tensor, &reference).Step();
       CHECK(Same(tensor, reference));
       if (step % 3 == 0) CHECK(SameTiles(graph, tensor, reference));
       ipu_model::View view;

@@ -220,31 +220,7 @@ void HeldCounter::List(std::int64_t begin, std::int64_t end) {
 
 void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out) {
   if (Distinct(region) == 0) return;
-  if (!aligned_) {
-    StridedSet set;
-    Canonicalise(view_, &region, &set);
-    const std::int64_t begin = set.base, end = set.base + set.Span() + 1;
-    List(begin, end);
-    const auto first = FirstEndingAfter(listed_.cbegin(), listed_.cend(), begin);
-    const auto last = std::partition_point(
-        first, listed_.cend(), [end](const MappedInterval& interval) { return interval.begin < end; });
-    // A region of a few rows may lie across many intervals of other tiles.
-    const auto add_row = [&](std::int64_t row, std::int64_t row_end) {
-      for (auto interval = FirstEndingAfter(first, last, row); interval != last && interval->begin < row_end;
-           ++interval) {
-        out->emplace_back(interval->tile, std::min(interval->end, row_end) - std::max(interval->begin, row));
-      }
-    };
-    if (ForEachIntervalOfSet(set, (last - first) / 4, add_row)) return;
-    Digit digits[kMaxRank];
-    for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
-    for (auto interval = first; interval != last; ++interval) {
-      const std::int64_t held = CountWithin(digits, set.rank, set.base, interval->begin, interval->end);
-      if (held > 0) out->emplace_back(interval->tile, held);
-    }
-    return;
-  }
-  const Grid& grid = *mapping_.grid();
+  if (!aligned_) return HoldersOfIntervals(region, out);
   const std::size_t groups = coordinate_.size();
   // The parts of each group that hold something: group k's are held_[first[k]] to held_[first[k + 1]].
   std::size_t first[kMaxRank + 1] = {};
@@ -252,42 +228,77 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
   for (std::size_t k = 0; k < groups; ++k) {
     if (whole_[k]) {
       held_.push_back({0, AllInGroup(k, region)});
-      first[k + 1] = held_.size();
-      continue;
-    }
-    const int first_dim = first_dim_[k], last_dim = first_dim_[k + 1];
-    Coordinates located;
-    Locate(k, region, &located);
-    const std::int64_t low = located.base;
-    std::int64_t span = 0, inner = 1;
-    for (int i = 0; i < located.num_digits; ++i)
-      span += (located.digits[i].extent - 1) * located.digits[i].step;
-    for (int d = first_dim + 1; d < last_dim; ++d) inner *= grid.shape[d];
-    const auto outer = static_cast<std::size_t>(first_dim);
-    const std::int64_t begin = PartOf(outer, inner == 1 ? low : low / inner);
-    const std::int64_t end = PartOf(outer, inner == 1 ? low + span : (low + span) / inner) + 1;
-    const std::int64_t stride = grid.tile_stride[outer];
-    if (last_dim == first_dim + 1 &&
-        (located.num_digits == 0 || (located.num_digits == 1 && located.digits[0].step == 1))) {
-      // The elements are a range of the dimension.
-      std::int64_t from = low;
-      for (std::int64_t p = begin; p < end; ++p) {
-        const std::int64_t next = std::min(BeginOf(outer, p + 1), low + span + 1);
-        if (next > from) held_.push_back({p * stride, next - from});
-        from = std::max(from, next);
-      }
-    } else if (last_dim == first_dim + 1 && nested_[k]) {
-      std::int64_t below = 0;
-      for (std::int64_t p = begin; p < end; ++p) {
-        const std::int64_t next = CountBelow(located.digits, located.num_digits, low, BeginOf(outer, p + 1));
-        if (next > below) held_.push_back({p * stride, next - below});
-        below = next;
-      }
     } else {
-      AppendFound(k, located, begin, end);
+      AppendHeld(k, region);
     }
     first[k + 1] = held_.size();
   }
+  MultiplyOut(first, out);
+}
+
+void HeldCounter::HoldersOfIntervals(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out) {
+  StridedSet set;
+  Canonicalise(view_, &region, &set);
+  const std::int64_t begin = set.base, end = set.base + set.Span() + 1;
+  List(begin, end);
+  const auto first = FirstEndingAfter(listed_.cbegin(), listed_.cend(), begin);
+  const auto last = std::partition_point(
+      first, listed_.cend(), [end](const MappedInterval& interval) { return interval.begin < end; });
+  // A region of a few rows may lie across many intervals of other tiles.
+  const auto add_row = [&](std::int64_t row, std::int64_t row_end) {
+    for (auto interval = FirstEndingAfter(first, last, row); interval != last && interval->begin < row_end;
+         ++interval) {
+      out->emplace_back(interval->tile, std::min(interval->end, row_end) - std::max(interval->begin, row));
+    }
+  };
+  if (ForEachIntervalOfSet(set, (last - first) / 4, add_row)) return;
+  Digit digits[kMaxRank];
+  for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
+  for (auto interval = first; interval != last; ++interval) {
+    const std::int64_t held = CountWithin(digits, set.rank, set.base, interval->begin, interval->end);
+    if (held > 0) out->emplace_back(interval->tile, held);
+  }
+}
+
+void HeldCounter::AppendHeld(std::size_t k, const Box& region) {
+  const Grid& grid = *mapping_.grid();
+  const int first_dim = first_dim_[k], last_dim = first_dim_[k + 1];
+  Coordinates located;
+  Locate(k, region, &located);
+  const std::int64_t low = located.base;
+  std::int64_t span = 0, inner = 1;
+  for (int i = 0; i < located.num_digits; ++i)
+    span += (located.digits[i].extent - 1) * located.digits[i].step;
+  for (int d = first_dim + 1; d < last_dim; ++d) inner *= grid.shape[d];
+  const auto outer = static_cast<std::size_t>(first_dim);
+  const std::int64_t begin = PartOf(outer, inner == 1 ? low : low / inner);
+  const std::int64_t end = PartOf(outer, inner == 1 ? low + span : (low + span) / inner) + 1;
+  const std::int64_t stride = grid.tile_stride[outer];
+  if (last_dim == first_dim + 1 &&
+      (located.num_digits == 0 || (located.num_digits == 1 && located.digits[0].step == 1))) {
+    // The elements are a range of the dimension.
+    std::int64_t from = low;
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t next = std::min(BeginOf(outer, p + 1), low + span + 1);
+      if (next > from) held_.push_back({p * stride, next - from});
+      from = std::max(from, next);
+    }
+  } else if (last_dim == first_dim + 1 && nested_[k]) {
+    std::int64_t below = 0;
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t next = CountBelow(located.digits, located.num_digits, low, BeginOf(outer, p + 1));
+      if (next > below) held_.push_back({p * stride, next - below});
+      below = next;
+    }
+  } else {
+    AppendFound(k, located, begin, end);
+  }
+}
+
+void HeldCounter::MultiplyOut(const std::size_t* first,
+                              std::vector<std::pair<unsigned, std::int64_t>>* out) const {
+  const Grid& grid = *mapping_.grid();
+  const std::size_t groups = coordinate_.size();
   // What the groups with one part contribute is common to all; the others are multiplied out.
   std::size_t several[kMaxRank], num_several = 0, product = 1;
   std::int64_t tiles = grid.first_tile, elements = 1;

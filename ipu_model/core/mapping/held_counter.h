@@ -88,7 +88,13 @@ class HeldCounter {
     std::vector<std::int64_t> range;
     std::size_t begin, end;
   };
-  // Appends them to held_.
+  // The parts of Holders: for a mapping of intervals, and for a grid by group.
+  void HoldersOfIntervals(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out);
+  // Appends the parts of a group that hold something of the region to held_.
+  void AppendHeld(std::size_t group, const Box& region);
+  // Appends the products of the parts of all groups; group k's are held_[first[k]] to held_[first[k + 1]].
+  void MultiplyOut(const std::size_t* first, std::vector<std::pair<unsigned, std::int64_t>>* out) const;
+  // Appends those that were found to held_.
   void AppendFound(std::size_t group, const Coordinates& region, std::int64_t begin, std::int64_t end);
   void Find(std::size_t group, const Coordinates& region, std::int64_t begin, std::int64_t end);
 

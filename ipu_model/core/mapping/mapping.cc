@@ -4,11 +4,10 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "core/deadline.h"
 #include "core/mapping/strided_set.h"
-#include "core/mapping/strides.h"
-#include "kernels/host/integer_division.h"
 
 namespace ipu_model {
 
@@ -18,28 +17,6 @@ namespace {
 
 // The end of the gap behind the last mapped element.
 constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-
-unsigned TileOfPart(const Grid& grid, const std::int64_t* part) {
-  std::int64_t sum = grid.first_tile;
-  for (std::size_t d = 0; d < grid.parts.size(); ++d) sum += part[d] * grid.tile_stride[d];
-  const std::int64_t tiles = grid.num_tiles;
-  return static_cast<unsigned>(((sum % tiles) + tiles) % tiles);
-}
-
-// Calls f(part indices) for every part of the dimensions [first, last), in row-major order.
-template <typename F>
-void ForEachPart(const Grid& grid, int first, int last, F&& f) {
-  std::int64_t part[kMaxRank] = {};
-  while (true) {
-    f(static_cast<const std::int64_t*>(part));
-    int d = last - 1;
-    for (; d >= first; --d) {
-      if (++part[d] < grid.parts[d]) break;
-      part[d] = 0;
-    }
-    if (d < first) return;
-  }
-}
 
 // Returns a box of the view from ranges of the set's dimensions. Dimensions that the set leaves out are
 // whole.
@@ -98,77 +75,6 @@ void DigitsOfSet(const StridedSet& set, Digit* digits) {
 }
 
 }  // namespace
-
-std::int64_t Grid::Begin(int dim, std::int64_t part) const {
-  const std::int64_t grains = CeilDivide(shape[dim], grain[dim]);
-  return std::min(shape[dim], part * grains / parts[dim] * grain[dim]);
-}
-
-std::int64_t Grid::PartOf(int dim, std::int64_t index) const {
-  const std::int64_t grains = CeilDivide(shape[dim], grain[dim]);
-  return ((index / grain[dim] + 1) * parts[dim] - 1) / grains;
-}
-
-std::int64_t Grid::LargestPart(int dim) const {
-  const std::int64_t grains = CeilDivide(shape[dim], grain[dim]), rest = grains % parts[dim];
-  const std::int64_t last = shape[dim] - Begin(dim, parts[dim] - 1);
-  if (parts[dim] == 1) return last;
-  // The last part always has the larger number of grains, but its last grain may be short.
-  const std::int64_t others = rest == 1 ? grains / parts[dim] : CeilDivide(grains, parts[dim]);
-  return std::max(last, others * grain[dim]);
-}
-
-std::vector<Vertex> Grid::Vertices() const {
-  CheckDeadline();
-  std::vector<Vertex> vertices;
-  vertices.reserve(static_cast<std::size_t>(num_parts()));
-  const int rank = static_cast<int>(shape.size());
-  std::vector<std::int64_t> begins;
-  std::size_t first[kMaxRank];
-  for (int d = 0; d < rank; ++d) {
-    first[d] = begins.size();
-    AppendBegins(*this, static_cast<std::size_t>(d), &begins);
-  }
-  ForEachPart(*this, 0, rank, [&](const std::int64_t* part) {
-    Vertex vertex{TileOfPart(*this, part), {Shape(shape.size()), Shape(shape.size())}};
-    for (int d = 0; d < rank; ++d) {
-      const std::size_t p = first[d] + static_cast<std::size_t>(part[d]);
-      vertex.box.begin[d] = begins[p];
-      vertex.box.end[d] = begins[p + 1];
-      if (vertex.box.begin[d] >= vertex.box.end[d]) return;
-    }
-    vertices.push_back(std::move(vertex));
-  });
-  return vertices;
-}
-
-Grid Grid::Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain, unsigned num_tiles,
-                  unsigned first_tile) {
-  grain = std::max<std::int64_t>(1, grain);
-  const std::int64_t tiles = std::max(1u, num_tiles), grains = CeilDivide(elements, grain);
-  const std::int64_t min_grains = std::max<std::int64_t>(1, CeilDivide(min_per_tile, grain));
-  const std::int64_t per_tile =
-      std::max({std::int64_t{1}, CeilDivide(grains, tiles),
-                CeilDivide(grains, std::max<std::int64_t>(1, grains / min_grains))});
-  const std::int64_t used = std::max<std::int64_t>(1, CeilDivide(grains, per_tile));
-  return {{elements}, {used}, {grain}, {1}, first_tile, static_cast<unsigned>(tiles)};
-}
-
-void Grid::Append(std::int64_t extent, std::int64_t parts_of_it, std::int64_t stride,
-                  std::int64_t grain_of_it) {
-  shape.push_back(extent);
-  parts.push_back(parts_of_it);
-  grain.push_back(grain_of_it);
-  tile_stride.push_back(stride);
-}
-
-Grid Grid::Of(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile) {
-  const std::size_t rank = shape.size();
-  if (parts.size() != rank) throw std::invalid_argument("a grid needs as many part counts as dimensions");
-  Shape tile_stride = RowMajorStrides(parts);
-  return {std::move(shape),       std::move(parts), Shape(rank, 1),
-          std::move(tile_stride), first_tile,       std::max(1u, num_tiles)};
-}
 
 Mapping::Mapping(Grid grid) : grid_(std::move(grid)), has_grid_(true) {
   const std::size_t rank = grid_.shape.size();
@@ -308,7 +214,7 @@ MappedInterval Mapping::IntervalAt(std::int64_t element) const {
     unit *= grid_.shape[d];
   }
   if (grid_.shape.empty()) result.end = 1;
-  result.tile = TileOfPart(grid_, part);
+  result.tile = grid_.TileOf(part);
   return result;
 }
 
@@ -347,7 +253,7 @@ void Mapping::Intervals(std::int64_t begin, std::int64_t end, std::vector<Mapped
   while (split >= 0 && grid_.parts[split] == 1) unit *= grid_.shape[split--];
   std::int64_t part[kMaxRank] = {};
   if (split < 0) {
-    add(begin, end, TileOfPart(grid_, part));
+    add(begin, end, grid_.TileOf(part));
     return;
   }
   const std::int64_t row_elements = grid_.shape[split] * unit;
@@ -362,7 +268,7 @@ void Mapping::Intervals(std::int64_t begin, std::int64_t end, std::vector<Mapped
       const std::int64_t b = row * row_elements + grid_.Begin(split, p) * unit;
       if (b >= end) break;
       part[split] = p;
-      add(b, row * row_elements + grid_.Begin(split, p + 1) * unit, TileOfPart(grid_, part));
+      add(b, row * row_elements + grid_.Begin(split, p + 1) * unit, grid_.TileOf(part));
     }
   }
 }
@@ -389,7 +295,7 @@ std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, un
       const std::size_t p = first[d] + static_cast<std::size_t>(part[d]);
       n *= begins[p + 1] - begins[p];
     }
-    const unsigned tile = TileOfPart(grid_, part);
+    const unsigned tile = grid_.TileOf(part);
     if (tile < num_tiles) elements[tile] += n;
   });
   return elements;
@@ -495,7 +401,7 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
         to[k] = boxes[k].first[number + 1];
         if (from[k] == to[k]) return;
       }
-      const unsigned tile = TileOfPart(grid_, part);
+      const unsigned tile = grid_.TileOf(part);
       check_tile(tile);
       while (true) {
         for (int k = 0; k < aligned.rank; ++k) {

@@ -425,7 +425,7 @@ TEST(IntervalsAtElements) {
   CHECK(gaps.IntervalAt(10).tile == kNoTile && Mapping().IntervalAt(5).begin == 0);
 }
 
-TEST(LaterRunsReplaceEarlierOnes) {
+TEST(LaterIntervalsReplaceEarlierOnes) {
   Mapping mapping;
   CHECK(mapping.empty());
   mapping.Overwrite({{6, 8, 1}, {0, 4, 0}}, 8);

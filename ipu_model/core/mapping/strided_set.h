@@ -299,6 +299,21 @@ void ForEachIntervalOfPart(const Grid& grid, int first, int last, const std::int
   ForEachIntervalOfBox(grid.shape, first, last, begin, end, f);
 }
 
+// Calls f(part indices) for every part of the dimensions [first, last), in row-major order.
+template <typename F>
+void ForEachPart(const Grid& grid, int first, int last, F&& f) {
+  std::int64_t part[kMaxRank] = {};
+  while (true) {
+    f(static_cast<const std::int64_t*>(part));
+    int d = last - 1;
+    for (; d >= first; --d) {
+      if (++part[d] < grid.parts[d]) break;
+      part[d] = 0;
+    }
+    if (d < first) return;
+  }
+}
+
 // Calls f(part indices) for every part on `tile`.
 template <typename F>
 void ForEachPartOn(const Grid& grid, unsigned tile, F&& f) {

@@ -256,13 +256,4 @@ std::vector<Box> BoxesOfInterval(const Shape& shape, std::int64_t begin, std::in
   return boxes;
 }
 
-View Restrict(const View& view, const Box& box) {
-  View out = view;
-  for (std::size_t d = 0; d < view.shape.size(); ++d) {
-    out.offset += box.begin[d] * view.strides[d];
-    out.shape[d] = box.end[d] - box.begin[d];
-  }
-  return out;
-}
-
 }  // namespace ipu_model

@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_CORE_MAPPING_STRIDES_H_
 #define IPU_MODEL_CORE_MAPPING_STRIDES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 
 namespace ipu_model {
 
+// The shape as the model has it, of one as Poplar has it.
+inline Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 Shape RowMajorStrides(const Shape& shape);
 std::string ShapeString(const Shape& shape);  // for example "{2,3}"
 
@@ -28,8 +31,6 @@ bool AreDisjoint(const std::vector<View>& views);
 
 // Returns the elements [begin, end) of the row-major order of `shape` as boxes, in order.
 std::vector<Box> BoxesOfInterval(const Shape& shape, std::int64_t begin, std::int64_t end);
-// Returns the part of a view that `box` (over its shape) selects.
-View Restrict(const View& view, const Box& box);
 
 }  // namespace ipu_model
 

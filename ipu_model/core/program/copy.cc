@@ -10,7 +10,7 @@
 #include "core/mapping/tiling.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 

@@ -53,7 +53,7 @@ struct ProgramNode {
   std::uint32_t origin = 0;  // see SetOrigin in ipu_model/Profile.hpp; not stored
 };
 
-// Of the nodes that this thread makes.
+// The origin of the nodes that this thread makes.
 std::uint32_t CurrentOrigin();
 
 }  // namespace ipu_model

@@ -137,6 +137,133 @@ void VertexProgram::Attach(const std::vector<std::shared_ptr<const CodeletLibrar
   }
 }
 
+namespace {
+
+// Checks the vertices of a program, and collects who uses which elements of its operands.
+class UseCheck {
+ public:
+  UseCheck(const VertexProgram& program, const std::vector<View>& inputs, const std::vector<View>& outputs)
+      : program_(program), inputs_(inputs), outputs_(outputs) {}
+
+  // What is wrong with vertex `i`, or "".
+  std::string CheckVertex(std::size_t i, unsigned num_tiles) {
+    const ProgramVertex& v = program_.vertices[i];
+    if (v.type >= program_.types.size() || program_.types[v.type].type == nullptr) return "has no codelet";
+    if (v.tile >= num_tiles) return "is on tile " + std::to_string(v.tile) + ", which there is not";
+    if (!IsPossibleEstimate(v.cycles, v.flops)) return "has an invalid estimate";
+    const Class& type = *program_.types[v.type].type;
+    if (v.values.size() != type.num_fields) return "has another number of fields than its class";
+    std::vector<std::size_t> edges(type.num_fields, 0);
+    elements_ = 0;
+    for (std::size_t e = 0; e < v.edges.size(); ++e) {
+      const std::string problem = CheckEdge(type, i, e);
+      if (!problem.empty()) return problem;
+      if (!v.edges[e].is_metadata) ++edges[v.edges[e].field];
+    }
+    for (std::size_t f = 0; f < type.num_fields; ++f) {
+      const Field& field = type.fields[f];
+      if (IsOneEdge(field) && edges[f] != 1) return std::string("lacks its edge '") + field.name + "'";
+      const std::size_t bytes = v.values[f].size();
+      const bool value_fits = field.kind == codelet::kValue ? bytes == 0 || bytes == field.element_bytes
+                              : field.kind == codelet::kVectorValue ? bytes % field.element_bytes == 0
+                                                                    : bytes == 0;
+      if (!value_fits) return std::string("has a value that does not fit its field '") + field.name + "'";
+    }
+    return "";
+  }
+
+  // Once all vertices are checked: who writes what another one writes or reads, or "".
+  std::string Overlap(const std::function<std::string(VariableId)>& variable) {
+    std::sort(written_.begin(), written_.end());
+    for (std::size_t i = 1; i < written_.size(); ++i) {
+      const Use &a = written_[i - 1], &b = written_[i];
+      if (a.variable == b.variable && b.begin < a.end) {
+        return Describe(a) + " and " + Describe(b) + " both write element " + std::to_string(b.begin) +
+               " of variable '" + variable(a.variable) + "'";
+      }
+    }
+    // Written intervals are disjoint now, so the ends are sorted as well.
+    for (const Use& use : read_) {
+      auto w = std::upper_bound(written_.begin(), written_.end(), use, [](const Use& r, const Use& x) {
+        return r.variable != x.variable ? r.variable < x.variable : r.begin < x.end;
+      });
+      for (; w != written_.end() && w->variable == use.variable && w->begin < use.end; ++w) {
+        // A vertex may overwrite what it reads, through one edge or two with the same elements.
+        if (w->vertex == use.vertex && (w->edge == use.edge || (w->begin == use.begin && w->end == use.end)))
+          continue;
+        return Describe(use) + " reads element " + std::to_string(std::max(use.begin, w->begin)) +
+               " of variable '" + variable(use.variable) + "', which " + Describe(*w) + " writes";
+      }
+    }
+    return "";
+  }
+
+ private:
+  // So that sums cannot overflow.
+  static constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+
+  // What is wrong with edge `e` of vertex `i`, or "".
+  std::string CheckEdge(const Class& type, std::size_t i, std::size_t e) {
+    const std::vector<VertexEdge>& edges = program_.vertices[i].edges;
+    const VertexEdge& edge = edges[e];
+    if (edge.field >= type.num_fields || !IsEdge(type.fields[edge.field]) ||
+        (e > 0 && edge.field < edges[e - 1].field)) {
+      return "has an edge that its class does not have";
+    }
+    const Field& field = type.fields[edge.field];
+    // Behind every edge of QUARTER comes its metadata, and nowhere else.
+    const bool after_quarter =
+        e > 0 && edges[e - 1].field == edge.field && field.is_quarter && !edges[e - 1].is_metadata;
+    const bool last = e + 1 == edges.size() || edges[e + 1].field != edge.field;
+    if (edge.is_metadata != after_quarter || (field.is_quarter && last && !edge.is_metadata))
+      return "has QUARTER elements without their metadata";
+    const std::size_t bytes = field.element_bytes;
+    if (!Add(edge.reads, inputs_, bytes, i, e, &read_) || !Add(edge.writes, outputs_, bytes, i, e, &written_))
+      return "has an edge outside of its operands";
+    const bool reads = edge.is_metadata || (field.direction & codelet::kRead) != 0,
+               writes = !edge.is_metadata && (field.direction & codelet::kWrite) != 0;
+    const std::int64_t n = edge.elements();
+    if ((!reads && !edge.reads.empty()) || (!writes && !edge.writes.empty()) ||
+        (reads && writes && Elements(edge.reads) != Elements(edge.writes))) {
+      return "has an edge in the wrong direction";
+    }
+    const bool scalar =
+        edge.is_metadata || field.kind == codelet::kScalarEdge || field.kind == codelet::kScalarEdges;
+    if (scalar && n != 1) return "has an edge of " + std::to_string(n) + " elements for one";
+    return "";
+  }
+
+  // Adds the intervals of an edge to `uses`. Returns false if they are not inside their operands.
+  bool Add(const std::vector<VertexInterval>& intervals, const std::vector<View>& views,
+           std::size_t element_bytes, std::size_t vertex, std::size_t edge, std::vector<Use>* uses) {
+    for (const VertexInterval& interval : intervals) {
+      if (interval.operand >= views.size()) return false;
+      const View& view = views[interval.operand];
+      if (interval.begin < 0 || interval.count <= 0 || interval.count > view.shape[0] ||
+          interval.begin > view.shape[0] - interval.count || SizeOf(view.type) != element_bytes) {
+        return false;
+      }
+      elements_ += interval.count;
+      if (elements_ > kMostElements) return false;
+      uses->push_back({view.variable, view.offset + interval.begin,
+                       view.offset + interval.begin + interval.count, vertex, edge});
+    }
+    return true;
+  }
+
+  std::string Describe(const Use& use) const {
+    const ProgramVertex& v = program_.vertices[use.vertex];
+    return program_.Name(use.vertex) + " through '" + program_.FieldOf(v, v.edges[use.edge]).name + "'";
+  }
+
+  const VertexProgram& program_;
+  const std::vector<View>&inputs_, &outputs_;
+  std::vector<Use> written_, read_;
+  std::int64_t elements_ = 0;  // of the vertex that is checked
+};
+
+}  // namespace
+
 bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View>& outputs,
                          unsigned num_tiles, const std::function<std::string(VariableId)>& variable,
                          std::string* problem) const {
@@ -147,105 +274,16 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
       return false;
     }
   }
-  std::vector<Use> written, read;
-  // So that sums cannot overflow.
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+  UseCheck check(*this, inputs, outputs);
   for (std::size_t i = 0; i < vertices.size(); ++i) {
-    const ProgramVertex& v = vertices[i];
-    const auto fail = [&](const std::string& what) {
-      *problem = "vertex " + std::to_string(i) + " of compute set '" + compute_set + "' " + what;
-      return false;
-    };
-    if (v.type >= types.size() || types[v.type].type == nullptr) return fail("has no codelet");
-    if (v.tile >= num_tiles) return fail("is on tile " + std::to_string(v.tile) + ", which there is not");
-    if (!IsPossibleEstimate(v.cycles, v.flops)) return fail("has an invalid estimate");
-    const Class& type = *types[v.type].type;
-    if (v.values.size() != type.num_fields) return fail("has another number of fields than its class");
-    std::vector<std::size_t> edges(type.num_fields, 0);
-    std::int64_t elements = 0;
-    for (std::size_t e = 0; e < v.edges.size(); ++e) {
-      const VertexEdge& edge = v.edges[e];
-      if (edge.field >= type.num_fields || !IsEdge(type.fields[edge.field]) ||
-          (e > 0 && edge.field < v.edges[e - 1].field)) {
-        return fail("has an edge that its class does not have");
-      }
-      const Field& field = type.fields[edge.field];
-      // Behind every edge of QUARTER comes its metadata, and nowhere else.
-      const bool after_quarter =
-          e > 0 && v.edges[e - 1].field == edge.field && field.is_quarter && !v.edges[e - 1].is_metadata;
-      const bool last = e + 1 == v.edges.size() || v.edges[e + 1].field != edge.field;
-      if (edge.is_metadata != after_quarter || (field.is_quarter && last && !edge.is_metadata))
-        return fail("has QUARTER elements without their metadata");
-      if (!edge.is_metadata) ++edges[edge.field];
-      const auto intervals_fit = [&](const std::vector<VertexInterval>& intervals,
-                                     const std::vector<View>& views, std::vector<Use>* uses) {
-        for (const VertexInterval& interval : intervals) {
-          if (interval.operand >= views.size()) return false;
-          const View& view = views[interval.operand];
-          if (interval.begin < 0 || interval.count <= 0 || interval.count > view.shape[0] ||
-              interval.begin > view.shape[0] - interval.count || SizeOf(view.type) != field.element_bytes) {
-            return false;
-          }
-          elements += interval.count;
-          if (elements > kMostElements) return false;
-          uses->push_back({view.variable, view.offset + interval.begin,
-                           view.offset + interval.begin + interval.count, i, e});
-        }
-        return true;
-      };
-      if (!intervals_fit(edge.reads, inputs, &read) || !intervals_fit(edge.writes, outputs, &written))
-        return fail("has an edge outside of its operands");
-      const bool reads = edge.is_metadata || (field.direction & codelet::kRead) != 0,
-                 writes = !edge.is_metadata && (field.direction & codelet::kWrite) != 0;
-      const std::int64_t n = edge.elements();
-      if ((!reads && !edge.reads.empty()) || (!writes && !edge.writes.empty()) ||
-          (reads && writes && Elements(edge.reads) != Elements(edge.writes))) {
-        return fail("has an edge in the wrong direction");
-      }
-      const bool scalar =
-          edge.is_metadata || field.kind == codelet::kScalarEdge || field.kind == codelet::kScalarEdges;
-      if (scalar && n != 1) return fail("has an edge of " + std::to_string(n) + " elements for one");
-    }
-    for (std::size_t f = 0; f < type.num_fields; ++f) {
-      const Field& field = type.fields[f];
-      if (IsOneEdge(field) && edges[f] != 1) return fail(std::string("lacks its edge '") + field.name + "'");
-      const std::size_t bytes = v.values[f].size();
-      const bool value_fits = field.kind == codelet::kValue ? bytes == 0 || bytes == field.element_bytes
-                              : field.kind == codelet::kVectorValue ? bytes % field.element_bytes == 0
-                                                                    : bytes == 0;
-      if (!value_fits)
-        return fail(std::string("has a value that does not fit its field '") + field.name + "'");
-    }
+    const std::string wrong = check.CheckVertex(i, num_tiles);
+    if (wrong.empty()) continue;
+    *problem = "vertex " + std::to_string(i) + " of compute set '" + compute_set + "' " + wrong;
+    return false;
   }
-
-  const auto describe = [&](const Use& use) {
-    const ProgramVertex& v = vertices[use.vertex];
-    return Name(use.vertex) + " through '" + FieldOf(v, v.edges[use.edge]).name + "'";
-  };
-  std::sort(written.begin(), written.end());
-  for (std::size_t i = 1; i < written.size(); ++i) {
-    const Use &a = written[i - 1], &b = written[i];
-    if (a.variable == b.variable && b.begin < a.end) {
-      *problem = describe(a) + " and " + describe(b) + " both write element " + std::to_string(b.begin) +
-                 " of variable '" + variable(a.variable) + "'";
-      return false;
-    }
-  }
-  // Written intervals are disjoint now, so the ends are sorted as well.
-  for (const Use& use : read) {
-    auto w = std::upper_bound(written.begin(), written.end(), use, [](const Use& r, const Use& x) {
-      return r.variable != x.variable ? r.variable < x.variable : r.begin < x.end;
-    });
-    for (; w != written.end() && w->variable == use.variable && w->begin < use.end; ++w) {
-      // A vertex may overwrite what it reads, through one edge or two with the same elements.
-      if (w->vertex == use.vertex && (w->edge == use.edge || (w->begin == use.begin && w->end == use.end)))
-        continue;
-      *problem = describe(use) + " reads element " + std::to_string(std::max(use.begin, w->begin)) +
-                 " of variable '" + variable(use.variable) + "', which " + describe(*w) + " writes";
-      return false;
-    }
-  }
-  return true;
+  const std::string overlap = check.Overlap(variable);
+  if (!overlap.empty()) *problem = overlap;
+  return overlap.empty();
 }
 
 VertexInstances::VertexInstances(std::shared_ptr<const VertexProgram> program)

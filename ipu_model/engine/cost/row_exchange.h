@@ -70,7 +70,7 @@ class RowExchange {
   const std::vector<unsigned>& group_of_tile_;
   const unsigned num_groups_;
   std::map<VariableId, OfVariable> variables_;
-  // Of the place where SendReads is. By tile: its row of the reads.
+  // For the place where SendReads is, by tile: its row of the reads.
   std::vector<std::size_t> reader_;
   std::int64_t readers_ = 0;
   std::int64_t half_pairs_ = 0;  // pairs of which one tile reads

@@ -37,7 +37,7 @@ Variable VariableOf(std::vector<MappedInterval> intervals) {
   return v;
 }
 
-// Four bytes for each element.
+// The traffic of the rows, counted element by element; each has four bytes.
 ExchangeTraffic OfElements(const std::vector<Variable>& variables, const std::vector<Row>& rows,
                            const std::vector<unsigned>& group, unsigned groups, bool pairs) {
   const auto tiles = static_cast<unsigned>(group.size());

@@ -10,18 +10,11 @@
 
 using namespace ipu_model;
 using toy::Builder;
+using toy::Expanded;
 
 namespace {
 
 using Bytes = std::vector<std::int64_t>;
-
-Bytes Expanded(const RunLengths& runs) {
-  Bytes values;
-  for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
-    values.insert(values.end(), static_cast<std::size_t>(runs[i + 1]), runs[i]);
-  }
-  return values;
-}
 
 bool LiveIn(const std::vector<std::uint32_t>& live, std::uint32_t step) {
   for (std::size_t i = 0; i + 1 < live.size(); i += 2) {

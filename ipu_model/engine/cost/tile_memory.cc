@@ -1,11 +1,11 @@
 #include "engine/cost/tile_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "engine/cost/memory_messages.h"
 #include "engine/program/host_code.h"
 #include "engine/program/liveness.h"
 
@@ -118,13 +118,18 @@ class MemoryAnalysis::Walk {
     const auto most_code = std::max_element(code_.begin(), code_.end());
     if (over > 0) {
       report->peak = PeakOf(*report);
-      report->out_of_memory = Message(*report, static_cast<std::uint64_t>(over));
+      report->out_of_memory = OutOfMemoryMessage(*report, static_cast<std::uint64_t>(over),
+                                                 OperationAt(peaks_[report->max_tile]));
     } else if (*most_code > CodeLimit()) {
       report->max_tile = static_cast<unsigned>(most_code - code_.begin());
       report->max_tile_bytes = static_cast<std::uint64_t>(peaks_[report->max_tile].total);
       report->largest_tensors = TensorsOn(report->max_tile);
       report->peak = PeakOf(*report);
-      report->out_of_memory = CodeMessage(*report);
+      const auto too_many =
+          std::count_if(code_.begin(), code_.end(), [&](std::int64_t b) { return b > CodeLimit(); });
+      report->out_of_memory =
+          OutOfCodeMessage(*report, static_cast<std::uint64_t>(too_many),
+                           static_cast<std::uint64_t>(CodeLimit()), host_.operations.size());
     }
     if (report->largest_tensors.size() > 10) report->largest_tensors.resize(10);
   }
@@ -438,66 +443,6 @@ class MemoryAnalysis::Walk {
   }
 
   std::int64_t CodeLimit() const { return program_.target.model().instruction_fetch_bytes; }
-
-  std::string CodeMessage(const Report& report) const {
-    const auto over =
-        std::count_if(code_.begin(), code_.end(), [&](std::int64_t b) { return b > CodeLimit(); });
-    return "out of IPU memory: " + std::to_string(over) + " of " + std::to_string(num_tiles_) +
-           " tiles need more code than the " + Size(static_cast<std::uint64_t>(CodeLimit())) +
-           " of their memory that instructions can be in.\nThe worst is tile " +
-           std::to_string(report.max_tile) + ": " + Size(report.peak.code) + " of code for " +
-           std::to_string(host_.operations.size()) + " operations, and " +
-           Size(report.max_tile_bytes - report.peak.code) + " of data.";
-  }
-
-  static std::string Size(std::uint64_t bytes) {
-    char text[64];
-    if (bytes < 10 * 1024) {
-      std::snprintf(text, sizeof(text), "%llu B", static_cast<unsigned long long>(bytes));
-    } else if (bytes < 10 * 1024 * 1024) {
-      std::snprintf(text, sizeof(text), "%.1f KiB", static_cast<double>(bytes) / 1024);
-    } else {
-      std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
-    }
-    return text;
-  }
-
-  std::string Message(const Report& report, std::uint64_t over) const {
-    const TilePeak& peak = report.peak;
-    std::string text = "out of IPU memory: " + std::to_string(over) + " of " + std::to_string(num_tiles_) +
-                       " tiles need more than their " + Size(report.limit_tile_bytes) +
-                       (peak.variables_only ? " for variables alone" : "") + ".\nThe worst is tile " +
-                       std::to_string(report.max_tile) + ": ";
-    if (peak.variables_only) {
-      text += Size(report.max_tile_bytes) + " of variables";
-    } else {
-      text += Size(report.max_tile_bytes) + " = variables " + Size(peak.variables) + " + temporaries " +
-              Size(peak.temporaries) + " + exchange buffers " + Size(peak.exchange_buffers) +
-              " + constants " + Size(peak.constants) + " + vertex state " + Size(peak.vertex_state) +
-              " + code " + Size(peak.code);
-    }
-    if (const Operation* operation = OperationAt(peaks_[report.max_tile])) {
-      text += ", during '" + operation->name + "' (" + std::string(operation->kind()) + ")";
-    }
-    text += ".\nFullest tiles:";
-    for (const TileUse& t : report.fullest_tiles) {
-      text += " " + std::to_string(t.tile) + ": " + Size(t.bytes) + ";";
-    }
-    text.back() = '.';
-    text += "\nLargest tensors on tile " + std::to_string(report.max_tile) + " at that moment:";
-    for (std::size_t i = 0; i < std::min<std::size_t>(10, report.largest_tensors.size()); ++i) {
-      const TensorUse& t = report.largest_tensors[i];
-      text += "\n  " + Size(t.bytes_on_tile) + " here, " + Size(t.bytes) + " in all: " + t.role + " '" +
-              t.name + "'";
-      if (t.dtype.empty()) continue;
-      text += " " + t.dtype + "[";
-      for (std::size_t d = 0; d < t.shape.size(); ++d) {
-        text += (d ? "," : "") + std::to_string(t.shape[d]);
-      }
-      text += "]";
-    }
-    return text;
-  }
 
   const CompiledProgram& program_;
   const OperationUses* uses_ = nullptr;

@@ -14,6 +14,7 @@
 #include "engine/fast/packed_tensor.h"
 #include "engine/run/print_tensor.h"
 #include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/host_limits.h"
 #include "poplar/exceptions.hpp"
 

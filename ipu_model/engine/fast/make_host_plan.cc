@@ -198,7 +198,7 @@ class Planner {
     }
   }
 
-  // Of the variables that keep their contents, those that one transfer of one stream alone writes. Not those
+  // Finds the variables that keep their contents and that one transfer of one stream alone writes. Not those
   // of which a program streams out all elements: their owner reads them back, and may have given up what it
   // sent.
   void FindFed() {

@@ -116,47 +116,12 @@ class Flattener {
         return;
       }
       case ProgramKind::kRepeatWhileTrue:
-      case ProgramKind::kRepeatWhileFalse: {
-        out_->loops.push_back(&node);
-        const std::size_t loop = out_->loops.size() - 1;
-        Emit(OpCode::kEnterLoop, loop);
-        const std::uint32_t top = Position();
-        Node(*node.children[0], false, depth + 1);
-        const bool stop_at_zero = node.kind == ProgramKind::kRepeatWhileTrue;
-        const std::uint32_t exit =
-            Emit(stop_at_zero ? OpCode::kJumpIfZero : OpCode::kJumpIfNotZero, Predicate(node));
-        Emit(OpCode::kTrip, loop);
-        Node(*node.children[1], false, depth + 1);
-        Emit(OpCode::kJump, 0, top);
-        JumpHere(exit);
-        return;
-      }
-      case ProgramKind::kIf: {
-        const std::uint32_t to_else = Emit(OpCode::kJumpIfZero, Predicate(node));
-        Node(*node.children[0], false, depth + 1);
-        const std::uint32_t to_end = Emit(OpCode::kJump);
-        JumpHere(to_else);
-        Node(*node.children[1], false, depth + 1);
-        JumpHere(to_end);
-        return;
-      }
-      case ProgramKind::kSwitch: {
-        SwitchTable table;
-        table.predicate = static_cast<std::uint32_t>(Predicate(node));
-        table.cases = node.cases;
-        const std::size_t index = out_->switches.size();
-        out_->switches.emplace_back();
-        Emit(OpCode::kSwitch, index);
-        std::vector<std::uint32_t> ends;
-        for (const auto& child : node.children) {
-          table.targets.push_back(Position());
-          Node(*child, false, depth + 1);
-          ends.push_back(Emit(OpCode::kJump));
-        }
-        for (std::uint32_t end : ends) JumpHere(end);
-        out_->switches[index] = std::move(table);
-        return;
-      }
+      case ProgramKind::kRepeatWhileFalse:
+        return RepeatWhile(node, depth);
+      case ProgramKind::kIf:
+        return If(node, depth);
+      case ProgramKind::kSwitch:
+        return Switch(node, depth);
       case ProgramKind::kCall: {
         const auto [it, added] = functions_.try_emplace(node.function);
         if (added) it->second.slot = out_->num_return_slots++;
@@ -186,6 +151,47 @@ class Flattener {
         break;
     }
     throw poplar::control_program_error("'" + node.name + "' is not a program");
+  }
+
+  void RepeatWhile(const ProgramNode& node, int depth) {
+    out_->loops.push_back(&node);
+    const std::size_t loop = out_->loops.size() - 1;
+    Emit(OpCode::kEnterLoop, loop);
+    const std::uint32_t top = Position();
+    Node(*node.children[0], false, depth + 1);
+    const bool stop_at_zero = node.kind == ProgramKind::kRepeatWhileTrue;
+    const std::uint32_t exit =
+        Emit(stop_at_zero ? OpCode::kJumpIfZero : OpCode::kJumpIfNotZero, Predicate(node));
+    Emit(OpCode::kTrip, loop);
+    Node(*node.children[1], false, depth + 1);
+    Emit(OpCode::kJump, 0, top);
+    JumpHere(exit);
+  }
+
+  void If(const ProgramNode& node, int depth) {
+    const std::uint32_t to_else = Emit(OpCode::kJumpIfZero, Predicate(node));
+    Node(*node.children[0], false, depth + 1);
+    const std::uint32_t to_end = Emit(OpCode::kJump);
+    JumpHere(to_else);
+    Node(*node.children[1], false, depth + 1);
+    JumpHere(to_end);
+  }
+
+  void Switch(const ProgramNode& node, int depth) {
+    SwitchTable table;
+    table.predicate = static_cast<std::uint32_t>(Predicate(node));
+    table.cases = node.cases;
+    const std::size_t index = out_->switches.size();
+    out_->switches.emplace_back();
+    Emit(OpCode::kSwitch, index);
+    std::vector<std::uint32_t> ends;
+    for (const auto& child : node.children) {
+      table.targets.push_back(Position());
+      Node(*child, false, depth + 1);
+      ends.push_back(Emit(OpCode::kJump));
+    }
+    for (std::uint32_t end : ends) JumpHere(end);
+    out_->switches[index] = std::move(table);
   }
 
   const CompiledProgram& program_;

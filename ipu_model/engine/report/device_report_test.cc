@@ -11,25 +11,13 @@
 #include "testing/toy_operations.h"
 
 using namespace ipu_model;
+using jax_ipu::testing::Contains;
+using jax_ipu::testing::MessageOf;
 using toy::Builder;
 
 namespace {
 
 const TargetModel& Ipu2() { return FindTargetModel("ipu2"); }
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-template <typename F>
-std::string MessageOf(F&& f) {
-  try {
-    f();
-  } catch (const poplar::poplar_error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 // An operation of one vertex group: `vertices` read all of `in`; it writes `out` on tile 0.
 std::unique_ptr<Operation> Gather(const View& in, const View& out, const std::vector<unsigned>& tiles) {

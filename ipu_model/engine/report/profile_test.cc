@@ -10,18 +10,11 @@
 
 using namespace ipu_model;
 using toy::Builder;
+using toy::Expanded;
 
 namespace {
 
 using Bytes = std::vector<std::int64_t>;
-
-Bytes Expanded(const RunLengths& runs) {
-  Bytes values;
-  for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
-    values.insert(values.end(), static_cast<std::size_t>(runs[i + 1]), runs[i]);
-  }
-  return values;
-}
 
 std::int64_t Sum(const Bytes& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});

@@ -14,6 +14,7 @@
 
 using namespace ipu_model;
 using toy::Builder;
+using toy::Countdown;
 using Node = std::shared_ptr<ProgramNode>;
 using Kind = Timeline::Kind;
 
@@ -76,15 +77,6 @@ Shown RunOf(Builder& b, std::vector<std::int32_t> values, std::uint64_t most_ste
         if (step.kind == Kind::kStreamIn) shown.bytes_in += step.bytes;
       });
   return shown;
-}
-
-// while (n) { n -= 1; body }: an Add and a decision in the condition, an Add and `body` in the body.
-Node Countdown(Builder& b, const View& n, std::vector<Node> body) {
-  const View copy = b.Split("copy", 1, 1), minus = b.Constant("minus", {-1}, 0);
-  body.insert(body.begin(), Builder::Do(toy::Add({n, minus}, n)));
-  return Builder::Node(
-      ProgramKind::kRepeatWhileTrue,
-      {Builder::Do(toy::Add({n}, copy)), Builder::Node(ProgramKind::kSequence, std::move(body))}, {copy});
 }
 
 }  // namespace

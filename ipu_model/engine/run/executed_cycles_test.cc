@@ -22,6 +22,7 @@ using poplar::program::Copy;
 using poplar::program::RepeatWhileTrue;
 using poplar::program::Sequence;
 using toy::Builder;
+using toy::Countdown;
 
 namespace {
 
@@ -41,16 +42,6 @@ std::uint64_t CyclesOf(Builder& b, std::vector<std::int32_t> values) {
   engine.Run(0);  // starts from zero again
   CHECK_EQ(engine.last_run_cycles(), cycles);
   return cycles;
-}
-
-// while (n) { n -= 1; body }: 1 Add and a decision in the condition, 1 Add and `body` in the body.
-std::shared_ptr<ProgramNode> Countdown(Builder& b, const View& n,
-                                       std::vector<std::shared_ptr<ProgramNode>> body) {
-  const View copy = b.Split("copy", 1, 1), minus = b.Constant("minus", {-1}, 0);
-  body.insert(body.begin(), Builder::Do(toy::Add({n, minus}, n)));
-  return Builder::Node(
-      ProgramKind::kRepeatWhileTrue,
-      {Builder::Do(toy::Add({n}, copy)), Builder::Node(ProgramKind::kSequence, std::move(body))}, {copy});
 }
 
 }  // namespace

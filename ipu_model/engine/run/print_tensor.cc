@@ -76,7 +76,7 @@ std::string Element(DType type, const unsigned char* at) {
   }
 }
 
-// Of a real number; false for other types.
+// Reads a real number as a double; returns false for other types.
 bool RealOf(DType type, const unsigned char* at, double* value) {
   if (VisitFormat(type, [&](auto format) {
         using F = decltype(format);

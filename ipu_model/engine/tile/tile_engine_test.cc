@@ -9,6 +9,8 @@
 #include "poplar/exceptions.hpp"
 #include "testing/toy_operations.h"
 
+using jax_ipu::testing::Contains;
+using jax_ipu::testing::MessageOf;
 using namespace ipu_model;
 using toy::Builder;
 
@@ -31,20 +33,6 @@ void RunProgram(const Builder& builder, std::vector<Ints*> streams) {
   }
   engine.Load();
   engine.Run(0);
-}
-
-template <typename F>
-std::string MessageOf(F&& f) {
-  try {
-    f();
-  } catch (const poplar::poplar_error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::shared_ptr<ProgramNode> Mark(ProgramKind kind, const View& view, const std::string& text) {

@@ -26,7 +26,7 @@ struct ConstantDivision {
   bool increments = false;
 };
 
-// Of a type of 8 to 64 bits, with the bits of the divisor; none for 0, 1, -1 and other types.
+// For a type of 8 to 64 bits, and the bits of the divisor; none for 0, 1, -1 and other types.
 inline std::optional<ConstantDivision> constantDivision(ipu_model::DType type, std::uint64_t divisor) {
   using namespace ipu_model;
   const bool narrow = type == DType::kS2 || type == DType::kU2 || type == DType::kS4 || type == DType::kU4;
@@ -57,7 +57,7 @@ inline std::optional<ConstantDivision> constantDivision(ipu_model::DType type, s
   return d;
 }
 
-// Of an integer quotient or remainder whose divisor is a constant of the expression; none for others.
+// For an integer quotient or remainder whose divisor is a constant of the expression; none for others.
 inline std::optional<ConstantDivision> constantDivisionOf(const Expression& expression,
                                                           const Instruction& instruction) {
   const std::size_t first = expression.inputs.size(), reg = instruction.operand[1];

@@ -215,9 +215,10 @@ struct Profile {
 // for none. Not stored in executables. Poplar's equivalent: the layers of poplar::DebugInfo.
 void SetOrigin(std::uint32_t origin);
 
-// Of a compilation with a detailed TilePlanCache, from its analysis; otherwise the program is analysed again.
-// Of a program whose variables alone do not fit, steps have no cycles and the memory is that of the
-// variables, as in its report. Not for one program from several threads at once.
+// The profile of a compiled program. After a compilation with a detailed TilePlanCache it is that of its
+// analysis; otherwise the program is analysed again. Where the variables alone do not fit, steps have no
+// cycles, and the memory is that of the variables, as in the report. Not for one program from several threads
+// at once.
 Profile ProfileOf(const poplar::Executable& executable);
 Profile ProfileOf(const OutOfMemory& failure);
 

@@ -22,8 +22,8 @@ std::string_view Unseal(std::string_view magic, std::string_view data);
 
 // The data of poplar::Executable::serialize without its header, for files that have their own header.
 std::string SerialiseContent(const poplar::Executable& executable);
-// Safe for any data, unless it compiles codelets, which are C++ of the author. Throws poplar_error with the
-// reason; codelets that this process has not compiled are one where `compile_codelets` is false.
+// Safe for any data, unless it compiles codelets, which are C++ of the author. Throws poplar_error that says
+// why it cannot be read: also because of codelets that this process has not compiled, unless it may now.
 poplar::Executable DeserialiseContent(std::string_view content, bool compile_codelets = false);
 
 // What a program moves over the host link: its streams, by engine program.

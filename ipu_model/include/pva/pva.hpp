@@ -80,7 +80,7 @@ class VertexInstance {
   std::size_t tile_;
 };
 
-// Of all vertices; each superstep of a library function is one.
+// A compute set of the graph; each superstep of a library function is one.
 class ComputeSet {
  public:
   ComputeSet(Data data, std::size_t index) : data_(std::move(data)), index_(index) {}

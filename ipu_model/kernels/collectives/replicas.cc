@@ -5,7 +5,7 @@
 #include <exception>
 #include <numeric>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 
 namespace ipu_model {
@@ -165,12 +165,8 @@ void ReplicaGroup::Gather(std::uint32_t channel, unsigned replica, const void* d
                           const std::function<void(const std::vector<const void*>&)>& take) {
   std::vector<unsigned> members(size_);
   std::iota(members.begin(), members.end(), 0u);
-  HostTensor tensor;
-  tensor.data = const_cast<void*>(data);
-  tensor.type = DType::kU8;
-  tensor.rank = 1;
-  tensor.shape[0] = static_cast<std::int64_t>(bytes);
-  tensor.strides[0] = 1;
+  const HostTensor tensor =
+      DenseVector(DType::kU8, static_cast<std::int64_t>(bytes), const_cast<void*>(data));
   meetings_->Meet(
       channel, members, replica, tensor,
       [](const HostTensor& whole, std::size_t, std::size_t) { return whole; },

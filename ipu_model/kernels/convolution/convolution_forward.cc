@@ -317,7 +317,7 @@ class Forward {
 
 template <typename T>
 void ForwardConvolution(HostContext& context, const DirectConvolution<T>& problem) {
-  Forward<T>(problem, HasAvx512() ? avx512::GetStripKernels<T>() : avx2::GetStripKernels<T>()).Run(context);
+  Forward<T>(problem, JAX_IPU_FOR_ISA(GetStripKernels<T>())).Run(context);
 }
 
 template void ForwardConvolution<float>(HostContext&, const DirectConvolution<float>&);

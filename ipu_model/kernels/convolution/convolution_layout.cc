@@ -132,12 +132,10 @@ void CopyBlocks(ThreadPool& pool, const HostTensor& from, const HostTensor& to, 
 }
 
 void HalfRow(const void* from, void* to, std::int64_t n) {
-  (HasAvx512() ? avx512::HalfToFloat : avx2::HalfToFloat)(static_cast<const std::uint16_t*>(from),
-                                                          static_cast<float*>(to), n);
+  JAX_IPU_FOR_ISA(HalfToFloat)(static_cast<const std::uint16_t*>(from), static_cast<float*>(to), n);
 }
 void RowToHalf(const void* from, void* to, std::int64_t n) {
-  (HasAvx512() ? avx512::FloatToHalf : avx2::FloatToHalf)(static_cast<const float*>(from),
-                                                          static_cast<std::uint16_t*>(to), n);
+  JAX_IPU_FOR_ISA(FloatToHalf)(static_cast<const float*>(from), static_cast<std::uint16_t*>(to), n);
 }
 
 // The type of sums that has the same low bits: integers wrap.

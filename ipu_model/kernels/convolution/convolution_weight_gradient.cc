@@ -319,7 +319,7 @@ class WeightGradient {
 
 template <typename T>
 void WeightGradientConvolution(HostContext& context, const DirectConvolution<T>& problem) {
-  const StripKernels<T> kernels = HasAvx512() ? avx512::GetStripKernels<T>() : avx2::GetStripKernels<T>();
+  const StripKernels<T> kernels = JAX_IPU_FOR_ISA(GetStripKernels<T>());
   WeightGradient<T>(problem, kernels).Run(context);
 }
 

@@ -42,7 +42,7 @@ namespace avx512 {
 void CopySegments(const void* from, const SegmentLines& lines, void* to);
 }
 inline void CopySegments(const void* from, const SegmentLines& lines, void* to) {
-  (HasAvx512() ? avx512::CopySegments : avx2::CopySegments)(from, lines, to);
+  JAX_IPU_FOR_ISA(CopySegments)(from, lines, to);
 }
 
 namespace avx2 {
@@ -51,9 +51,7 @@ LineCopies FindLineCopies(std::size_t size);  // element size: 1, 2, 4, 8 or 16 
 namespace avx512 {
 LineCopies FindLineCopies(std::size_t size);
 }
-inline LineCopies FindLineCopies(std::size_t size) {
-  return HasAvx512() ? avx512::FindLineCopies(size) : avx2::FindLineCopies(size);
-}
+inline LineCopies FindLineCopies(std::size_t size) { return JAX_IPU_FOR_ISA(FindLineCopies(size)); }
 
 }  // namespace ipu_model
 

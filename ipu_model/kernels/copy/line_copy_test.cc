@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/context.h"
+#include "testing/strided_boxes.h"
 
 namespace ipu_model {
 namespace {
+
+using toy::CopyElements;
+using toy::StridedBox;
 
 std::vector<unsigned char> Numbers(std::int64_t n) {
   std::vector<unsigned char> bytes(static_cast<std::size_t>(n));
@@ -157,41 +161,25 @@ TEST(LinesAreWovenAndPicked) {
   });
 }
 
-// Strides in elements.
-struct Box {
-  std::vector<std::int64_t> shape, src, dst;
-  std::int64_t first;  // the element of the source at index 0
-};
-
-void Reference(const Box& box, std::size_t d, const unsigned char* src, unsigned char* dst,
-               std::int64_t size) {
-  if (d == box.shape.size()) {
-    std::memcpy(dst, src, static_cast<std::size_t>(size));
-    return;
-  }
-  for (std::int64_t i = 0; i < box.shape[d]; ++i)
-    Reference(box, d + 1, src + i * box.src[d] * size, dst + i * box.dst[d] * size, size);
-}
-
 TEST(CopiesOfShortSegments) {
-  std::vector<Box> boxes = {{{1000, 40}, {40, -1}, {40, 1}, 39},
-                            {{300, 5}, {5, -1}, {5, 1}, 4},
-                            {{3000}, {-1}, {1}, 2999},
-                            {{5, 700, 3}, {2100, 1, 700}, {2100, 3, 1}, 0},
-                            {{5, 3, 1500}, {4500, 1, 3}, {4500, 1500, 1}, 0},
-                            {{5, 3, 70}, {350, 1, 5}, {210, 70, 1}, 0},
-                            {{300, 3}, {3, -1}, {3, 1}, 2},
-                            {{300, 4}, {4, -1}, {5, 1}, 3},
-                            {{20, 3, 50}, {50, 0, 1}, {150, 50, 1}, 0},
-                            {{600, 3, 4}, {4, 0, 1}, {12, 4, 1}, 0},
-                            {{600, 2, 3}, {6, 600 * 6, 1}, {6, 3, 1}, 0},
-                            {{3, 70, 2, 6}, {1680, 12, 840, 1}, {840, 12, 6, 1}, 0},
-                            {{4, 30, 7}, {210, 7, 0}, {210, 7, 1}, 0},
-                            {{4, 30, 7}, {30, 1, 0}, {210, 7, 1}, 0},
-                            {{4, 30, 7}, {30, 1, 0}, {240, 8, 1}, 0}};
+  std::vector<StridedBox> boxes = {{{1000, 40}, {40, -1}, {40, 1}, 39},
+                                   {{300, 5}, {5, -1}, {5, 1}, 4},
+                                   {{3000}, {-1}, {1}, 2999},
+                                   {{5, 700, 3}, {2100, 1, 700}, {2100, 3, 1}, 0},
+                                   {{5, 3, 1500}, {4500, 1, 3}, {4500, 1500, 1}, 0},
+                                   {{5, 3, 70}, {350, 1, 5}, {210, 70, 1}, 0},
+                                   {{300, 3}, {3, -1}, {3, 1}, 2},
+                                   {{300, 4}, {4, -1}, {5, 1}, 3},
+                                   {{20, 3, 50}, {50, 0, 1}, {150, 50, 1}, 0},
+                                   {{600, 3, 4}, {4, 0, 1}, {12, 4, 1}, 0},
+                                   {{600, 2, 3}, {6, 600 * 6, 1}, {6, 3, 1}, 0},
+                                   {{3, 70, 2, 6}, {1680, 12, 840, 1}, {840, 12, 6, 1}, 0},
+                                   {{4, 30, 7}, {210, 7, 0}, {210, 7, 1}, 0},
+                                   {{4, 30, 7}, {30, 1, 0}, {210, 7, 1}, 0},
+                                   {{4, 30, 7}, {30, 1, 0}, {240, 8, 1}, 0}};
   for (std::int64_t length = 1; length <= 66; ++length)
     boxes.push_back({{6, 9, length}, {9 * length, -length, 1}, {9 * length, length, 1}, 8 * length});
-  for (const Box& box : boxes) {
+  for (const StridedBox& box : boxes) {
     for (const std::int64_t size : {1, 2, 4, 8, 16}) {
       std::int64_t from_elements = 1, to_elements = 1;
       for (std::size_t d = 0; d < box.shape.size(); ++d) {
@@ -202,7 +190,7 @@ TEST(CopiesOfShortSegments) {
       const std::vector<unsigned char> from = Numbers(from_elements * size);
       std::vector<unsigned char> to(static_cast<std::size_t>(to_elements * size)), expected = to;
       const unsigned char* first = from.data() + box.first * size;
-      Reference(box, 0, first, expected.data(), size);
+      CopyElements(box, 0, first, expected.data(), size);
       CopyStrided(&ThreadPool::Global(), static_cast<int>(box.shape.size()), box.shape.data(), first,
                   box.src.data(), to.data(), box.dst.data(), static_cast<std::size_t>(size));
       CHECK(to == expected);

@@ -6,18 +6,17 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/isa.h"
 #include "testing/bound_kernel_check.h"
+#include "testing/strided_boxes.h"
 
 namespace ipu_model {
 namespace {
 
-// Strides in elements.
-struct Box {
-  std::vector<std::int64_t> shape, src, dst;
-};
+using toy::CopyElements;
+using toy::StridedBox;
 
 struct Extent {
   std::int64_t low = 0, size = 1;  // from the first element to the lowest one, and the elements in between
@@ -32,18 +31,7 @@ Extent ExtentOf(const std::vector<std::int64_t>& shape, const std::vector<std::i
   return extent;
 }
 
-// Copies element by element.
-void Reference(const Box& box, std::size_t d, const unsigned char* src, unsigned char* dst,
-               std::int64_t size) {
-  if (d == box.shape.size()) {
-    std::memcpy(dst, src, static_cast<std::size_t>(size));
-    return;
-  }
-  for (std::int64_t i = 0; i < box.shape[d]; ++i)
-    Reference(box, d + 1, src + i * box.src[d] * size, dst + i * box.dst[d] * size, size);
-}
-
-std::optional<PermutedCopy> Plan(const Box& box, std::int64_t size) {
+std::optional<PermutedCopy> Plan(const StridedBox& box, std::int64_t size) {
   std::vector<std::int64_t> src, dst;
   for (std::size_t d = 0; d < box.shape.size(); ++d) {
     src.push_back(box.src[d] * size);
@@ -54,7 +42,7 @@ std::optional<PermutedCopy> Plan(const Box& box, std::int64_t size) {
 }
 
 // Boxes of which few elements lie far apart.
-const std::vector<Box> kBoxes = {
+const std::vector<StridedBox> kBoxes = {
     {{7}, {2}, {1}},
     {{33}, {-1}, {1}},
     {{50}, {1}, {3}},
@@ -71,7 +59,7 @@ const std::vector<Box> kBoxes = {
 
 TEST(CopiesEqualLoops) {
   int planned = 0;
-  for (const Box& box : kBoxes) {
+  for (const StridedBox& box : kBoxes) {
     for (const std::int64_t size : {1, 2, 4, 8, 16}) {
       const std::optional<PermutedCopy> plan = Plan(box, size);
       if (!plan) continue;
@@ -82,7 +70,7 @@ TEST(CopiesEqualLoops) {
       for (std::size_t i = 0; i < src.size(); ++i) src[i] = static_cast<unsigned char>(i * 167 + i / 251);
       const unsigned char* const first = src.data() - from.low * size;
       std::vector<unsigned char> expected(static_cast<std::size_t>(to.size * size), 0xa5);
-      Reference(box, 0, first, expected.data() - to.low * size, size);
+      CopyElements(box, 0, first, expected.data() - to.low * size, size);
       for (const bool wide : {false, true}) {
         if (wide && !HasAvx512()) continue;
         std::vector<unsigned char> dst(expected.size(), 0xa5);
@@ -128,7 +116,7 @@ TEST(BoundCopies) {
     CHECK_EQ(packed[i], static_cast<std::int32_t>(i / 3 * 4 + i % 3));
 }
 
-HostTensor Strided(const Box& box, const std::vector<std::int64_t>& strides, DType type,
+HostTensor Strided(const StridedBox& box, const std::vector<std::int64_t>& strides, DType type,
                    std::vector<unsigned char>* memory) {
   const Extent extent = ExtentOf(box.shape, strides);
   const auto size = static_cast<std::int64_t>(SizeOf(type));
@@ -147,7 +135,7 @@ HostTensor Strided(const Box& box, const std::vector<std::int64_t>& strides, DTy
 TEST(BoundElementwiseKernels) {
   const FlushDenormals flush;
   int bound = 0;
-  for (const Box& box : kBoxes) {
+  for (const StridedBox& box : kBoxes) {
     for (const DType type : {DType::kPred, DType::kS8, DType::kU16, DType::kF16, DType::kF32, DType::kS64}) {
       std::vector<unsigned char> from, to;
       const std::vector<HostTensor> in = {Strided(box, box.src, type, &from)},

@@ -73,7 +73,7 @@ namespace avx512 {
 TransposeFunction FindTransposeLines(std::size_t size);
 }
 inline TransposeFunction FindTransposeLines(std::size_t size) {
-  return HasAvx512() ? avx512::FindTransposeLines(size) : avx2::FindTransposeLines(size);
+  return JAX_IPU_FOR_ISA(FindTransposeLines(size));
 }
 
 }  // namespace ipu_model

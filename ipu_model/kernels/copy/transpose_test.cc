@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "check.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/context.h"
 

@@ -20,10 +20,8 @@ constexpr std::int64_t kSmallestBlock = 512,
 // In shorter rows, a call for each row costs more than to fill the block with the row's value.
 constexpr std::int64_t kShortestCall = 64;
 
-MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
-MicroFunction StoreFunction(DType type) {
-  return HasAvx512() ? avx512::FindStore(type) : avx2::FindStore(type);
-}
+MicroFunction LoadFunction(DType type) { return JAX_IPU_FOR_ISA(FindLoad(type)); }
+MicroFunction StoreFunction(DType type) { return JAX_IPU_FOR_ISA(FindStore(type)); }
 
 // The lowest byte of a tensor, and the byte after its highest one.
 struct Extent {

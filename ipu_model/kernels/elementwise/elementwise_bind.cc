@@ -41,7 +41,7 @@ struct StridedBlock {
   }
 };
 void Permute(const PermutedCopy& permuted, const MicroArguments& m) {
-  (HasAvx512() ? avx512::RunPermutedCopy : avx2::RunPermutedCopy)(permuted, m.operand[0], m.result);
+  JAX_IPU_FOR_ISA(RunPermutedCopy)(permuted, m.operand[0], m.result);
 }
 void Gather(const MicroArguments& m) {
   const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);

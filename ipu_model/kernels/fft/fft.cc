@@ -105,7 +105,7 @@ class Direct {
     std::int64_t n = n_, s = lines;
     for (const std::int64_t p : factors_) {
       const FftStage<T> stage{p, n / p, s, roots_.Every(n_ / n), *re, *im, *other_re, *other_im};
-      HasAvx512() ? avx512::RunStage(stage) : avx2::RunStage(stage);
+      JAX_IPU_FOR_ISA(RunStage(stage));
       std::swap(*re, *other_re);
       std::swap(*im, *other_im);
       n /= p;
@@ -137,10 +137,10 @@ class RealTransform {
       if (!inverse) joined /= p;
       const RealFftStage<T> stage{p, n_ / joined / p, joined * lines, roots_.Every(joined), *data, *other};
       if (inverse) {
-        HasAvx512() ? avx512::RunSplit(stage) : avx2::RunSplit(stage);
+        JAX_IPU_FOR_ISA(RunSplit(stage));
         joined *= p;
       } else {
-        HasAvx512() ? avx512::RunJoin(stage) : avx2::RunJoin(stage);
+        JAX_IPU_FOR_ISA(RunJoin(stage));
       }
       std::swap(*data, *other);
     }
@@ -223,11 +223,11 @@ class Transform {
 
 template <typename T>
 void Load(const FftLines<T>& lines, const T* const* from, std::int64_t n) {
-  HasAvx512() ? avx512::LoadLines(lines, from, n) : avx2::LoadLines(lines, from, n);
+  JAX_IPU_FOR_ISA(LoadLines(lines, from, n));
 }
 template <typename T>
 void Store(const FftLines<T>& lines, T* const* to, std::int64_t n) {
-  HasAvx512() ? avx512::StoreLines(lines, to, n) : avx2::StoreLines(lines, to, n);
+  JAX_IPU_FOR_ISA(StoreLines(lines, to, n));
 }
 
 // Returns the element offset of line `line` of a tensor: a row-major index over all dimensions except `dim`.
@@ -285,7 +285,7 @@ void ForLineGroups(HostContext& context, std::int64_t n, std::int64_t work, int 
 template <typename T>
 void ScaleRows(T scale, std::int64_t numbers, T* row) {
   if (scale == T{1}) return;
-  HasAvx512() ? avx512::ScaleNumbers(scale, numbers, row) : avx2::ScaleNumbers(scale, numbers, row);
+  JAX_IPU_FOR_ISA(ScaleNumbers(scale, numbers, row));
 }
 
 template <typename T>

@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"

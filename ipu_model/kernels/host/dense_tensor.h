@@ -32,6 +32,17 @@ inline std::int64_t SetDenseStrides(HostTensor* t, const int* order) {
   return stride;
 }
 
+// The n elements at `data`.
+inline HostTensor DenseVector(DType type, std::int64_t n, void* data) {
+  HostTensor t;
+  t.data = data;
+  t.type = type;
+  t.rank = 1;
+  t.shape[0] = n;
+  t.strides[0] = 1;
+  return t;
+}
+
 // A dense tensor at `data` with the type and the shape of `like`.
 inline HostTensor DenseLike(const HostTensor& like, void* data) {
   HostTensor t = like;

@@ -21,4 +21,8 @@ inline bool HasAvx512() {
 
 }  // namespace ipu_model
 
+// A function that is compiled for each instruction set, or a call of one:
+// JAX_IPU_FOR_ISA(CopySegments(from, lines, to)).
+#define JAX_IPU_FOR_ISA(call) (HasAvx512() ? avx512::call : avx2::call)
+
 #endif  // IPU_MODEL_KERNELS_HOST_ISA_H_

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/isa.h"
 #include "kernels/index/gather_inner.h"
 #include "kernels/index/gather_words.h"
@@ -70,8 +70,7 @@ void PickConverted(const WindowRows::Elements& elements, WordPicks picks, std::i
       const auto v = static_cast<std::int64_t>(from[r + i]);
       index[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(v < 0 ? v + wrap : v, 0, limit));
     }
-    (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, n, sizeof(T), operand + elements.base,
-                                                        out + r);
+    JAX_IPU_FOR_ISA(PickWords)(picks, n, sizeof(T), operand + elements.base, out + r);
   }
 }
 
@@ -86,8 +85,7 @@ void PickSegment(const WindowRows::Elements& elements, std::int64_t begin, std::
       });
     }
     picks.index += begin;
-    return (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, end - begin, sizeof(T),
-                                                               operand + elements.base, out + begin);
+    return JAX_IPU_FOR_ISA(PickWords)(picks, end - begin, sizeof(T), operand + elements.base, out + begin);
   }
   WindowRows::Elements::WithIndex(
       elements.type, [&](auto zero) { PickElements<T, decltype(zero)>(elements, begin, end, operand, out); });
@@ -111,7 +109,7 @@ void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end
     if (have_places) {
       n = rows.Places(r, n, place, &offset);
       const WordPicks picks{place, 0, std::numeric_limits<std::int32_t>::max(), 1};
-      (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, n, sizeof(T), operand, out + offset);
+      JAX_IPU_FOR_ISA(PickWords)(picks, n, sizeof(T), operand, out + offset);
       r += n;
       continue;
     }

@@ -115,7 +115,7 @@ bool GatherInner(HostContext& context, const WindowRows& rows, const WindowRows:
   WindowRows::Elements::WithIndex(elements.type,
                                   [&](auto zero) { FillPlaces<decltype(zero)>(elements, n, places); });
   const auto [least, largest] = std::minmax_element(places, places + n);
-  const auto pick = HasAvx512() ? avx512::PickRows : avx2::PickRows;
+  const auto pick = JAX_IPU_FOR_ISA(PickRows);
   const auto copy = ChooseCopy(block * size);
   const std::int64_t pieces = (n + kRowIndices - 1) / kRowIndices;
   const auto run = [&, least = *least, largest = *largest](std::int64_t begin, std::int64_t end) {

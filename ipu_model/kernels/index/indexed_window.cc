@@ -135,8 +135,8 @@ WindowRows::Position WindowRows::PositionOf(std::int64_t row) const {
 
 void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
                          std::int64_t* windows_offset) const {
-  const auto fill = HasAvx512() ? avx512::FillProgression : avx2::FillProgression;
-  const auto add = HasAvx512() ? avx512::AddComponent : avx2::AddComponent;
+  const auto fill = JAX_IPU_FOR_ISA(FillProgression);
+  const auto add = JAX_IPU_FOR_ISA(AddComponent);
   const std::int64_t index_size = static_cast<std::int64_t>(SizeOf(indices_.type));
   const Batch inner = batches_ > 0 ? batch_[batches_ - 1] : Batch{1, 0, 0, 0};
   Position position = PositionOf(begin);
@@ -184,7 +184,7 @@ bool WindowRows::HavePlaces() const {
 
 std::int64_t WindowRows::Places(std::int64_t begin, std::int64_t n, std::int32_t* place,
                                 std::int64_t* windows_offset) const {
-  const auto add = HasAvx512() ? avx512::AddPlaces : avx2::AddPlaces;
+  const auto add = JAX_IPU_FOR_ISA(AddPlaces);
   const Batch& inner = batch_[batches_ - 1];
   const Position position = PositionOf(begin);
   n = std::min(n, inner.count - position.at[batches_ - 1]);

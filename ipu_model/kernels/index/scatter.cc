@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
@@ -208,16 +208,6 @@ class OffsetSet {
   std::uint64_t stamp_ = 1;
 };
 
-HostTensor Vector(DType type, std::int64_t n, void* data) {
-  HostTensor t;
-  t.data = data;
-  t.type = type;
-  t.rank = 1;
-  t.shape[0] = n;
-  t.strides[0] = 1;
-  return t;
-}
-
 }  // namespace
 
 ScatterKernel::ScatterKernel(const Expression& update)
@@ -278,9 +268,9 @@ ScatterKernel::Buffers ScatterKernel::Allocate(HostContext& context, std::int64_
   for (std::size_t i = 0; i < num_operands_; ++i) {
     const DType type = updates[i].type;
     const std::size_t bytes = static_cast<std::size_t>(elements) * SizeOf(type);
-    buffers.in[i] = Vector(type, elements, context.scratch.Allocate(bytes));
-    buffers.in[num_operands_ + i] = Vector(type, elements, context.scratch.Allocate(bytes));
-    buffers.out[i] = Vector(type, elements, context.scratch.Allocate(bytes));
+    buffers.in[i] = DenseVector(type, elements, context.scratch.Allocate(bytes));
+    buffers.in[num_operands_ + i] = DenseVector(type, elements, context.scratch.Allocate(bytes));
+    buffers.out[i] = DenseVector(type, elements, context.scratch.Allocate(bytes));
   }
   return buffers;
 }

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra_loops.h"
@@ -19,8 +19,6 @@ constexpr std::int64_t kPanel = 64;
 // Batches of matrices with at most so many rows are made dense at once, up to so many bytes: a copy of each
 // would take longer than its system.
 constexpr std::int64_t kFewRows = 16, kMostDenseBytes = 16 << 20;
-
-#define JAX_IPU_FOR_ISA(call) (HasAvx512() ? avx512::call : avx2::call)
 
 // Returns matrix number `index` of a batch as a rank-2 tensor.
 HostTensor Matrix(const HostTensor& t, std::int64_t index) {

@@ -96,7 +96,7 @@ bool RunSmall(HostContext& context, const GemmProblem& p) {
   if (p.m == 1 || std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kSmallMatrix || p.k > kSmallMatrix / 8 ||
       p.c.column != 1)
     return false;
-  const SmallTiles tiles = HasAvx512() ? avx512::FindSmallTiles(p) : avx2::FindSmallTiles(p);
+  const SmallTiles tiles = JAX_IPU_FOR_ISA(FindSmallTiles(p));
   if (tiles.run == nullptr) return false;
   const std::int64_t work = p.m * p.n * p.k;
   const int workers = work * p.groups < kWorkForThreads
@@ -122,12 +122,12 @@ bool RunSmall(HostContext& context, const GemmProblem& p) {
 
 // Products that are thin along all but one dimension of the result, or tiny and many.
 bool RunThin(HostContext& context, GemmProblem p) {
-  if (HasAvx512() ? avx512::RunTiny(context, p) : avx2::RunTiny(context, p)) return true;
+  if (JAX_IPU_FOR_ISA(RunTiny(context, p))) return true;
   if (p.n < p.m) Swap(p);
   // A dimension of extent 1 may have any stride.
   if (p.k == 1) p.b.row = p.b.column == 1 ? p.n : 1;
   if (p.m == 1) p.c.row = p.c.column == 1 ? p.n : 1;
-  return HasAvx512() ? avx512::RunThin(context, p) : avx2::RunThin(context, p);
+  return JAX_IPU_FOR_ISA(RunThin(context, p));
 }
 
 void RunBlocked(HostContext& context, GemmProblem p) {
@@ -136,7 +136,7 @@ void RunBlocked(HostContext& context, GemmProblem p) {
     if (p.a.row != 1) p.a.column = 1;
     if (p.b.column != 1) p.b.row = 1;
   }
-  HasAvx512() ? avx512::RunGemm(context, p) : avx2::RunGemm(context, p);
+  JAX_IPU_FOR_ISA(RunGemm(context, p));
 }
 
 GemmProblem ProblemOf(const HostTensor& a, const HostTensor& b, const HostTensor& out) {
@@ -234,7 +234,7 @@ void RunComplex(HostContext& context, GemmProblem p) {
   if (short_sums) {
     FoldGroups(p);
     if (p.n < p.m && p.n < kShortComplexColumns) Swap(p);  // vectors run over the columns
-    HasAvx512() ? avx512::RunShortComplex(context, p) : avx2::RunShortComplex(context, p);
+    JAX_IPU_FOR_ISA(RunShortComplex(context, p));
   } else {
     RunLongComplex<Real>(context, p);
   }

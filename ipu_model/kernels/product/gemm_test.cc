@@ -3,172 +3,32 @@
 #include "kernels/product/gemm.h"
 
 #include <cmath>
-#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "check.h"
 #include "kernels/host/isa.h"
 #include "kernels/product/gemm_problem.h"
-#include "kernels/vector/convert.h"
+#include "testing/stacks.h"
 
 namespace ipu_model {
 namespace {
 
-// The memory layouts of a stack's matrices.
-enum class Layout { kRowMajor, kTransposed, kPadded, kGeneral, kReversed, kGroupsInside };
-
-struct Stack {
-  std::vector<unsigned char> bytes;
-  HostTensor tensor;
-};
-
-Stack MakeStack(DType type, std::int64_t g, std::int64_t r, std::int64_t c, Layout layout) {
-  Stack stack;
-  HostTensor& t = stack.tensor;
-  t.type = type;
-  t.rank = 3;
-  t.shape[0] = g;
-  t.shape[1] = r;
-  t.shape[2] = c;
-  std::int64_t size = g * r * c, offset = 0;
-  switch (layout) {
-    case Layout::kRowMajor:
-      t.strides[0] = r * c, t.strides[1] = c, t.strides[2] = 1;
-      break;
-    case Layout::kTransposed:
-      t.strides[0] = r * c, t.strides[1] = 1, t.strides[2] = r;
-      break;
-    case Layout::kPadded:
-      t.strides[0] = r * (c + 3) + 5, t.strides[1] = c + 3, t.strides[2] = 1;
-      size = g * (r * (c + 3) + 5);
-      break;
-    case Layout::kGeneral:
-      t.strides[0] = r * 2 * (c + 1), t.strides[1] = 2 * (c + 1), t.strides[2] = 2;
-      size = g * r * 2 * (c + 1);
-      break;
-    case Layout::kReversed:
-      t.strides[0] = r * c, t.strides[1] = -c, t.strides[2] = -1;
-      offset = r * c - 1;
-      break;
-    case Layout::kGroupsInside:
-      t.strides[0] = c, t.strides[1] = g * c, t.strides[2] = 1;
-      break;
-  }
-  const std::size_t width = SizeOf(type);
-  stack.bytes.resize(static_cast<std::size_t>(size + 1) * width);
-  t.data = stack.bytes.data() + static_cast<std::size_t>(offset) * width;
-  return stack;
-}
-
-template <typename T>
-T& At(const HostTensor& t, std::int64_t g, std::int64_t r, std::int64_t c) {
-  return t.as<T>()[g * t.strides[0] + r * t.strides[1] + c * t.strides[2]];
-}
-
-HostContext& Context() {
-  static Scratch scratch;
-  static HostContext context{ThreadPool::Global(), scratch};
-  return context;
-}
-
-void RunGemm(const HostTensor& a, const HostTensor& b, const HostTensor& c) {
-  Context().scratch.Reset();
-  Gemm(Context(), a, b, c);
-}
-
-// Returns the value of an element of any type except complex ones; exact for all types tested here.
-double Get(const HostTensor& t, std::int64_t g, std::int64_t r, std::int64_t c) {
-  switch (t.type) {
-    case DType::kF64:
-      return At<double>(t, g, r, c);
-    case DType::kF32:
-      return static_cast<double>(At<float>(t, g, r, c));
-    case DType::kBF16:
-      return static_cast<double>(BF16ToF32(At<std::uint16_t>(t, g, r, c)));
-    case DType::kF8E8M0FNU:
-      return static_cast<double>(E8M0ToF32(At<std::uint8_t>(t, g, r, c)));
-    case DType::kS2:
-    case DType::kS4:
-    case DType::kS8:
-      return At<std::int8_t>(t, g, r, c);
-    case DType::kPred:
-    case DType::kU2:
-    case DType::kU4:
-    case DType::kU8:
-      return At<std::uint8_t>(t, g, r, c);
-    case DType::kS16:
-      return At<std::int16_t>(t, g, r, c);
-    case DType::kU16:
-      return At<std::uint16_t>(t, g, r, c);
-    case DType::kS32:
-      return At<std::int32_t>(t, g, r, c);
-    case DType::kU32:
-      return At<std::uint32_t>(t, g, r, c);
-    case DType::kS64:
-      return static_cast<double>(At<std::int64_t>(t, g, r, c));
-    case DType::kU64:
-      return static_cast<double>(At<std::uint64_t>(t, g, r, c));
-    default: {
-      double value = 0;
-      CHECK(VisitFormat(t.type, [&](auto format) {
-        using F = decltype(format);
-        value = static_cast<double>(Decode<F>(At<typename F::Storage>(t, g, r, c)));
-      }));
-      return value;
-    }
-  }
-}
-
-void Set(const HostTensor& t, std::int64_t g, std::int64_t r, std::int64_t c, double value) {
-  switch (t.type) {
-    case DType::kF64:
-      At<double>(t, g, r, c) = value;
-      return;
-    case DType::kF32:
-      At<float>(t, g, r, c) = static_cast<float>(value);
-      return;
-    case DType::kBF16:
-      At<std::uint16_t>(t, g, r, c) = F32ToBF16(static_cast<float>(value));
-      return;
-    case DType::kF8E8M0FNU:
-      At<std::uint8_t>(t, g, r, c) = F32ToE8M0(static_cast<float>(value));
-      return;
-    default:
-      break;
-  }
-  if (IsInteger(t.type) || t.type == DType::kPred) {
-    const std::int64_t integer = static_cast<std::int64_t>(value);
-    std::memcpy(&At<unsigned char>(t, 0, 0, 0) + (g * t.strides[0] + r * t.strides[1] + c * t.strides[2]) *
-                                                     static_cast<std::int64_t>(SizeOf(t.type)),
-                &integer, SizeOf(t.type));
-    return;
-  }
-  CHECK(VisitFormat(t.type, [&](auto format) {
-    using F = decltype(format);
-    At<typename F::Storage>(t, g, r, c) = Encode<F>(static_cast<float>(value));
-  }));
-}
-
-std::mt19937& Random() {
-  static std::mt19937 random(7);
-  return random;
-}
-
-// Fills with small whole numbers, so that every sum is exact in every type and order.
-void FillWhole(const HostTensor& t, int low, int high) {
-  std::uniform_int_distribution<int> pick(low, high);
-  for (std::int64_t g = 0; g < t.shape[0]; ++g) {
-    for (std::int64_t r = 0; r < t.shape[1]; ++r) {
-      for (std::int64_t c = 0; c < t.shape[2]; ++c) Set(t, g, r, c, pick(Random()));
-    }
-  }
-}
+using toy::At;
+using toy::Context;
+using toy::FillWhole;
+using toy::Get;
+using toy::kLayouts;
+using toy::Layout;
+using toy::MakeStack;
+using toy::Random;
+using toy::RunGemm;
+using toy::Set;
+using toy::Stack;
 
 // Returns all elements in row-major order.
 std::vector<double> Values(const HostTensor& t) {
@@ -241,9 +101,6 @@ void CheckExact(const Case& x, DType a_type, DType b_type, DType c_type, int low
   CHECK_EQ(wrong, 0);
   CHECK(c.bytes == untouched.bytes);
 }
-
-const std::vector<Layout> kLayouts = {Layout::kRowMajor, Layout::kTransposed, Layout::kPadded,
-                                      Layout::kGeneral,  Layout::kReversed,   Layout::kGroupsInside};
 
 TEST(ShapesAndStridesF32) {
   const std::int64_t sizes[] = {1, 2, 7, 14, 15, 17, 33, 50, 97};
@@ -385,121 +242,6 @@ TEST(PredIsOrOfAnds) {
   Set(a.tensor, 0, 5, 299, 1);
   RunGemm(a.tensor, b.tensor, c.tensor);
   for (std::int64_t m = 0; m < 9; ++m) CHECK_EQ(Get(c.tensor, 0, m, 10), m == 3 || m == 5 ? 1 : 0);
-}
-
-template <typename Real>
-void CheckComplex(DType type, std::int64_t rows, std::int64_t terms, std::int64_t columns) {
-  using Complex = std::complex<Real>;
-  for (const Layout layout : kLayouts) {
-    Stack a = MakeStack(type, 2, rows, terms, layout), b = MakeStack(type, 2, terms, columns, layout);
-    Stack c = MakeStack(type, 2, rows, columns, layout);
-    std::uniform_int_distribution<int> pick(-4, 4);
-    const auto fill = [&](const HostTensor& t) {
-      for (std::int64_t i = 0; i < t.num_elements(); ++i) {
-        const std::int64_t n = t.shape[2], m = t.shape[1];
-        At<Complex>(t, i / n / m, i / n % m, i % n) =
-            Complex(static_cast<Real>(pick(Random())), static_cast<Real>(pick(Random())));
-      }
-    };
-    fill(a.tensor);
-    fill(b.tensor);
-    RunGemm(a.tensor, b.tensor, c.tensor);
-    for (std::int64_t i = 0; i < c.tensor.num_elements(); ++i) {
-      const std::int64_t g = i / columns / rows, m = i / columns % rows, n = i % columns;
-      Complex sum = 0;
-      for (std::int64_t k = 0; k < terms; ++k)
-        sum += At<Complex>(a.tensor, g, m, k) * At<Complex>(b.tensor, g, k, n);
-      CHECK(At<Complex>(c.tensor, g, m, n) == sum);
-    }
-  }
-}
-TEST(Complex) {
-  for (const std::int64_t terms : {1, 3, 8, 9, 33}) {
-    CheckComplex<float>(DType::kC64, 21, terms, 18);
-    CheckComplex<float>(DType::kC64, 21, terms, 2);
-    CheckComplex<double>(DType::kC128, 1, terms, 37);
-    CheckComplex<double>(DType::kC128, 30, terms, 1);
-  }
-}
-
-// Few terms that nearly cancel: re re - im im and re im + im re of sums of rounded products. Both instruction
-// sets and the transposed product give the same bits, which are close to the exact value.
-template <typename Real>
-void CheckCancellingComplex(DType type) {
-  using Complex = std::complex<Real>;
-  const std::int64_t m = 40, n = 21;
-  std::normal_distribution<Real> normal;
-  for (const std::int64_t k : {1, 2, 3, 8}) {
-    Stack a = MakeStack(type, 1, m, k, Layout::kRowMajor), b = MakeStack(type, 1, k, n, Layout::kRowMajor);
-    Stack narrow = MakeStack(type, 1, m, n, Layout::kRowMajor), wide = narrow;
-    wide.tensor.data = wide.bytes.data();
-    for (Complex* x = a.tensor.as<Complex>(); x != a.tensor.as<Complex>() + m * k; ++x)
-      *x = {normal(Random()), normal(Random())};
-    for (Complex* x = b.tensor.as<Complex>(); x != b.tensor.as<Complex>() + k * n; ++x)
-      *x = {normal(Random()), normal(Random())};
-    // In the first column, the last term cancels the sum of the others.
-    for (std::int64_t row = 0; row < m; ++row) {
-      Complex sum = 0;
-      for (std::int64_t i = 0; i + 1 < k; ++i)
-        sum += At<Complex>(a.tensor, 0, row, i) * At<Complex>(b.tensor, 0, i, 0);
-      if (k > 1) At<Complex>(a.tensor, 0, row, k - 1) = -sum / At<Complex>(b.tensor, 0, k - 1, 0);
-    }
-    GemmProblem p;
-    p.m = m, p.n = n, p.k = k;
-    p.accumulator = type;
-    p.a = {a.tensor.data, type, 0, k, 1};
-    p.b = {b.tensor.data, type, 0, n, 1};
-    p.c = {narrow.tensor.data, type, 0, n, 1};
-    Context().scratch.Reset();
-    avx2::RunShortComplex(Context(), p);
-    RunGemm(a.tensor, b.tensor, wide.tensor);
-    CHECK(narrow.bytes == wide.bytes);
-    Stack flipped = MakeStack(type, 1, n, m, Layout::kRowMajor);
-    const auto transpose = [](HostTensor t) {
-      std::swap(t.shape[1], t.shape[2]);
-      std::swap(t.strides[1], t.strides[2]);
-      return t;
-    };
-    RunGemm(transpose(b.tensor), transpose(a.tensor), flipped.tensor);
-    for (std::int64_t i = 0; i < m * n; ++i) {
-      volatile Real sums[4] = {};  // volatile, so that products are rounded whatever the compiler's options
-      long double exact[2] = {}, size[2] = {};
-      for (std::int64_t j = 0; j < k; ++j) {
-        const Complex x = At<Complex>(a.tensor, 0, i / n, j), y = At<Complex>(b.tensor, 0, j, i % n);
-        const Real parts[2][2] = {{x.real(), x.imag()}, {y.real(), y.imag()}};
-        for (int part = 0; part < 4; ++part) {
-          const int left = part / 2, right = part % 2;
-          volatile const Real product = parts[0][left] * parts[1][right];
-          sums[part] = sums[part] + product;
-          const long double term = static_cast<long double>(parts[0][left]) * parts[1][right];
-          exact[left ^ right] += left + right == 2 ? -term : term;
-          size[left ^ right] += std::abs(term);
-        }
-      }
-      const Complex got = At<Complex>(wide.tensor, 0, i / n, i % n);
-      CHECK(got == Complex(sums[0] - sums[3], sums[1] + sums[2]));
-      CHECK(got == At<Complex>(flipped.tensor, 0, i % n, i / n));
-      // Every product passes through k + 1 roundings.
-      const long double bound = static_cast<long double>(k + 1) * std::numeric_limits<Real>::epsilon() / 2;
-      CHECK(std::abs(got.real() - exact[0]) <= bound * size[0]);
-      CHECK(std::abs(got.imag() - exact[1]) <= bound * size[1]);
-    }
-  }
-}
-TEST(ShortComplexSumsOfRoundedProducts) {
-  CheckCancellingComplex<float>(DType::kC64);
-  CheckCancellingComplex<double>(DType::kC128);
-}
-
-TEST(ComplexTimesReal) {
-  Stack a = MakeStack(DType::kF32, 1, 3, 2, Layout::kRowMajor),
-        b = MakeStack(DType::kC64, 1, 2, 2, Layout::kRowMajor);
-  Stack c = MakeStack(DType::kC64, 1, 3, 2, Layout::kRowMajor);
-  FillWhole(a.tensor, 2, 2);
-  for (std::int64_t i = 0; i < 4; ++i) b.tensor.as<std::complex<float>>()[i] = {1.0f, static_cast<float>(i)};
-  RunGemm(a.tensor, b.tensor, c.tensor);
-  CHECK((c.tensor.as<std::complex<float>>()[0] == std::complex<float>(4, 4)));  // 2 (1) + 2 (1 + 2i)
-  CHECK((c.tensor.as<std::complex<float>>()[5] == std::complex<float>(4, 8)));  // 2 (1 + i) + 2 (1 + 3i)
 }
 
 TEST(EmptySumIsZeroAndEmptyResultIsNothing) {

@@ -3,7 +3,7 @@
 //
 //   RegisterTile<float, 14, 2> tile;
 //   tile.Zero();
-//   tile.Accumulate(k, a, /*a_row=*/lda, /*a_step=*/1, b, /*b_step=*/ldb);   // once per run of k
+//   tile.Accumulate(k, a, /*a_row=*/lda, /*a_step=*/1, b, /*b_step=*/ldb);   // once for each interval of k
 //   tile.Store(c, ldc, columns);
 //
 // Every accumulator is a chain of FMAs in the order of k, so that the result does not depend on how the rows

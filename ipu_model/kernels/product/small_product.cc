@@ -56,7 +56,7 @@ std::unique_ptr<BoundKernel> BindTinyProduct(GemmProblem p) {
   if (p.groups * p.m * (p.n / lanes) * p.k > kMostSteps) return nullptr;
 
   auto list = std::make_unique<CallList>();
-  const auto find = HasAvx512() ? avx512::FindArithmetic : avx2::FindArithmetic;
+  const auto find = JAX_IPU_FOR_ISA(FindArithmetic);
   const MicroFunction fma = find(ScalarOp::kFma, RegisterType::kF32);
   MicroKind kind;
   kind.code = static_cast<std::uint16_t>(ScalarOp::kFma);
@@ -113,7 +113,7 @@ std::unique_ptr<BoundKernel> BindSmallProduct(const HostTensor& a, const HostTen
   if (p.m > kFewRows || p.m * elements > kMostWork || (p.b.row != 1 && p.b.column != 1) ||
       elements * static_cast<std::int64_t>(SizeOf(p.b.type)) > kMostBytes)
     return nullptr;
-  const MicroFunction function = HasAvx512() ? avx512::FindSmallProduct(p) : avx2::FindSmallProduct(p);
+  const MicroFunction function = JAX_IPU_FOR_ISA(FindSmallProduct(p));
   if (function == nullptr) return nullptr;
   product.row = (std::max(p.k, p.n) + kRowUnit) / kRowUnit * kRowUnit;
   auto list = std::make_unique<CallList>();

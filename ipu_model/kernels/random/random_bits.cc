@@ -115,9 +115,9 @@ class Generator {
     std::uint32_t words[4][kBlock];
     std::uint32_t* const pointers[4] = {words[0], words[1], words[2], words[3]};
     if (algorithm_ == RandomAlgorithm::kThreeFry) {
-      (HasAvx512() ? avx512::ThreeFry : avx2::ThreeFry)(state_.key, low, blocks, pointers);
+      JAX_IPU_FOR_ISA(ThreeFry)(state_.key, low, blocks, pointers);
     } else {
-      (HasAvx512() ? avx512::Philox : avx2::Philox)(state_.key, low, high, blocks, pointers);
+      JAX_IPU_FOR_ISA(Philox)(state_.key, low, high, blocks, pointers);
     }
     if (bytes_ == 8) {
       for (std::int64_t e = 0; e < n; ++e) {

@@ -142,7 +142,7 @@ class Rows {
       counters.start[w] = start[w] + (tensor_[w] < 0 ? 0 : *in[tensor_[w]]);
       counters.step[w] = row_.counter[w];
     }
-    (HasAvx512() ? avx512::ThreefryCount : avx2::ThreefryCount)(counters, n, form_, to);
+    JAX_IPU_FOR_ISA(ThreefryCount)(counters, n, form_, to);
   }
 
   void Gathered(const std::uint32_t* const* in, const std::uint32_t* start, std::int64_t n,
@@ -158,7 +158,7 @@ class Rows {
       for (std::int64_t i = 0; i < n; ++i) values[2 + w][i] += tensor[i * stride];
     }
     const std::uint32_t* const pointers[kMostIn] = {values[0], values[1], values[2], values[3]};
-    (HasAvx512() ? avx512::ThreefryHash : avx2::ThreefryHash)(pointers, n, form_, to);
+    JAX_IPU_FOR_ISA(ThreefryHash)(pointers, n, form_, to);
   }
 
   void Scatter(const char* from, std::int64_t n, std::int64_t stride, char* to) const {

@@ -1,5 +1,5 @@
 // Binds reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_pack.h"

@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_space.h"
@@ -160,15 +160,7 @@ bool ReduceKernel::IsArgument(const Expression& combiner, bool largest) const {
   Scratch scratch;
   HostContext context{ThreadPool::Global(), scratch};
   alignas(16) unsigned char typed[6][kMost * 8];
-  const auto tensor = [cases](void* data, DType t) {
-    HostTensor result;
-    result.data = data;
-    result.type = t;
-    result.rank = 1;
-    result.shape[0] = cases;
-    result.strides[0] = 1;
-    return result;
-  };
+  const auto tensor = [cases](void* data, DType t) { return DenseVector(t, cases, data); };
   const auto convert = [&](void* from, DType from_type, void* to, DType to_type) {
     const HostTensor in = tensor(from, from_type), out = tensor(to, to_type);
     ElementwiseKernel(Conversion(from_type, to_type)).Run(context, &in, &out);

@@ -37,6 +37,6 @@ void Pack(void* to, const void* from, std::int64_t stride, std::int64_t n, std::
   }
 }
 
-MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
+MicroFunction LoadFunction(DType type) { return JAX_IPU_FOR_ISA(FindLoad(type)); }
 
 }  // namespace ipu_model

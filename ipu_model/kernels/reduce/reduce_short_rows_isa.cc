@@ -34,7 +34,7 @@ struct AsOrdered {
   static constexpr T kMost = std::numeric_limits<T>::max(), kBest = kLargest ? kMost : -kMost - 1;
   static constexpr T kInfinity = static_cast<T>(sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000);
 
-  // Of an integer or of a vector of them.
+  // For an integer or a vector of them.
   template <typename E>
   static E Load(E bits) {
     const E ordered = bits ^ ((bits >> kSign) & kMost), best = E{} + kBest;

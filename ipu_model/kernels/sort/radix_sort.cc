@@ -8,8 +8,7 @@ namespace ipu_model {
 
 template <typename R>
 R* RadixSort(ThreadPool* pool, R* records, R* buffer, std::int64_t n, int low, int high) {
-  return HasAvx512() ? avx512::RadixSort(pool, records, buffer, n, low, high)
-                     : avx2::RadixSort(pool, records, buffer, n, low, high);
+  return JAX_IPU_FOR_ISA(RadixSort(pool, records, buffer, n, low, high));
 }
 
 template std::uint32_t* RadixSort(ThreadPool*, std::uint32_t*, std::uint32_t*, std::int64_t, int, int);

@@ -5,8 +5,9 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
+#include "kernels/sort/merger.h"
 #include "kernels/sort/radix_sort.h"
 
 namespace ipu_model {
@@ -14,8 +15,6 @@ namespace {
 
 // If there are few rows, rows longer than this are sorted by all threads together.
 constexpr std::int64_t kSharedRow = 48 << 10;
-// Comparisons per evaluation of the general comparator.
-constexpr std::int64_t kLanes = 1024;
 
 struct Bytes16 {
   std::uint64_t low, high;
@@ -74,16 +73,6 @@ HostTensor DimLast(const HostTensor& t, int dim) {
   moved.shape[t.rank - 1] = t.shape[dim];
   moved.strides[t.rank - 1] = t.strides[dim];
   return moved;
-}
-
-HostTensor Vector(DType type, std::int64_t n, void* data) {
-  HostTensor t;
-  t.data = data;
-  t.type = type;
-  t.rank = 1;
-  t.shape[0] = n;
-  t.strides[0] = 1;
-  return t;
 }
 
 // less(a, b) or (not less(b, a) and position_a < position_b).
@@ -363,29 +352,28 @@ void SortKernel::SortRow(ThreadPool* pool, const Rows& rows, std::int64_t row, c
   }
 }
 
-// Bottom-up merge sort of all rows at once. In each round, many merges advance in lockstep, one element each,
-// and their comparisons are evaluated together. When few runs are left, each merge is cut into segments whose
-// boundaries are found by binary search on the diagonal (merge path).
+// Bottom-up merge sort of all rows at once. When few sorted parts are left, each merge is cut into segments
+// whose boundaries are found by binary search on the diagonal (merge path).
 void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t* order,
                            std::uint32_t* other) const {
   const std::int64_t n = rows.length, total = rows.count * n;
   std::vector<HostTensor> in(2 * num_operands_), out(1);
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const std::size_t bytes = kLanes * rows.size[i / 2];
+    const std::size_t bytes = kMergeLanes * rows.size[i / 2];
     void* data = context.scratch.Allocate(bytes);
     std::memset(data, 0, bytes);
-    in[i] = Vector(inputs_[i], kLanes, data);
+    in[i] = DenseVector(inputs_[i], kMergeLanes, data);
   }
-  std::uint8_t* goes_first = context.scratch.Allocate<std::uint8_t>(kLanes);
-  out[0] = Vector(DType::kPred, kLanes, goes_first);
+  std::uint8_t* goes_first = context.scratch.Allocate<std::uint8_t>(kMergeLanes);
+  out[0] = DenseVector(DType::kPred, kMergeLanes, goes_first);
 
-  // goes_first[k]: whether element x[k] goes before element y[k]. Elements are numbered over all rows.
-  std::int64_t x[kLanes], y[kLanes];
+  Comparisons compared;
+  compared.goes_first = goes_first;
   const auto compare = [&](std::int64_t count) {
     for (std::size_t i = 0; i < in.size(); ++i) {
       in[i].shape[0] = count;
       if (!used_[i]) continue;
-      const std::int64_t* element = i % 2 == 0 ? x : y;
+      const std::int64_t* element = i % 2 == 0 ? compared.x : compared.y;
       Permute(nullptr, rows.size[i / 2], count, rows.in[i / 2], in[i].data,
               [element](std::int64_t k) { return element[k]; });
     }
@@ -393,84 +381,19 @@ void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t
     less_->Run(context, in, out);
   };
 
-  // One segment of a merge of the sorted parts [left, middle) and [middle, end) of a row.
-  struct Lane {
-    std::int64_t row, left, middle, end;
-    std::int64_t low, high;  // bounds of the binary search for the number of elements from the left part
-    std::int64_t i, j, to, stop;
-  };
-  std::vector<Lane> lanes;
-  std::vector<std::size_t> asking;
-  lanes.reserve(kLanes);
-  asking.reserve(kLanes);
   for (std::int64_t e = 0; e < total; ++e) order[e] = static_cast<std::uint32_t>(e % n);
 
   for (std::int64_t width = 1; width < n; width *= 2) {
-    const auto element = [&](const Lane& lane, std::int64_t at) {
-      return lane.row * n + order[lane.row * n + at];
-    };
-    const auto flush = [&] {
-      // Find the start of each segment on the diagonal `to` of its merge.
-      for (bool searching = true; searching;) {
-        asking.clear();
-        for (std::size_t l = 0; l < lanes.size(); ++l) {
-          Lane& lane = lanes[l];
-          if (lane.low >= lane.high) continue;
-          const std::int64_t taken = (lane.low + lane.high) / 2, diagonal = lane.to - lane.left;
-          x[asking.size()] = element(lane, lane.middle + diagonal - 1 - taken);
-          y[asking.size()] = element(lane, lane.left + taken);
-          asking.push_back(l);
-        }
-        searching = !asking.empty();
-        if (searching) compare(static_cast<std::int64_t>(asking.size()));
-        for (std::size_t k = 0; k < asking.size(); ++k) {
-          Lane& lane = lanes[asking[k]];
-          const std::int64_t taken = (lane.low + lane.high) / 2;
-          (goes_first[k] ? lane.high : lane.low) = goes_first[k] ? taken : taken + 1;
-        }
-      }
-      for (Lane& lane : lanes) {
-        lane.i = lane.left + lane.low;
-        lane.j = lane.middle + (lane.to - lane.left) - lane.low;
-      }
-      for (bool merging = true; merging;) {
-        asking.clear();
-        merging = false;
-        for (std::size_t l = 0; l < lanes.size(); ++l) {
-          Lane& lane = lanes[l];
-          if (lane.to == lane.stop) continue;
-          merging = true;
-          if (lane.i == lane.middle || lane.j == lane.end) {
-            const std::int64_t from = lane.i == lane.middle ? lane.j++ : lane.i++;
-            other[lane.row * n + lane.to++] = order[lane.row * n + from];
-            continue;
-          }
-          x[asking.size()] = element(lane, lane.j);
-          y[asking.size()] = element(lane, lane.i);
-          asking.push_back(l);
-        }
-        if (!asking.empty()) compare(static_cast<std::int64_t>(asking.size()));
-        for (std::size_t k = 0; k < asking.size(); ++k) {
-          Lane& lane = lanes[asking[k]];
-          const std::int64_t from = goes_first[k] ? lane.j++ : lane.i++;
-          other[lane.row * n + lane.to++] = order[lane.row * n + from];
-        }
-      }
-      lanes.clear();
-    };
-    const std::int64_t segment = std::max<std::int64_t>(32, (total + kLanes - 1) / kLanes);
+    Merger merger(n, order, other, compared, compare);
+    const std::int64_t segment = std::max<std::int64_t>(32, (total + kMergeLanes - 1) / kMergeLanes);
     for (std::int64_t row = 0; row < rows.count; ++row) {
       for (std::int64_t left = 0; left < n; left += 2 * width) {
         const std::int64_t middle = std::min(left + width, n), end = std::min(left + 2 * width, n);
-        for (std::int64_t to = left; to < end; to += segment) {
-          const std::int64_t diagonal = to - left;
-          lanes.push_back({row, left, middle, end, std::max<std::int64_t>(0, diagonal - (end - middle)),
-                           std::min(diagonal, middle - left), 0, 0, to, std::min(to + segment, end)});
-          if (static_cast<std::int64_t>(lanes.size()) == kLanes) flush();
-        }
+        for (std::int64_t to = left; to < end; to += segment)
+          merger.Add(row, left, middle, end, to, std::min(to + segment, end));
       }
     }
-    flush();
+    merger.Flush();
     std::swap(order, other);
   }
   for (std::size_t i = 0; i < rows.in.size(); ++i) {

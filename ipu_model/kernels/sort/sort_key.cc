@@ -231,13 +231,12 @@ bool EncodeKeys(const SortKey& key, const void* data, std::int64_t stride, std::
     stride *= 2;
     if (key.part == SortKey::Part::kImaginary) p += SizeOf(key.type);
   }
-  return HasAvx512() ? avx512::EncodeKeys(CodeOf(key), p, stride, n, keys)
-                     : avx2::EncodeKeys(CodeOf(key), p, stride, n, keys);
+  return JAX_IPU_FOR_ISA(EncodeKeys(CodeOf(key), p, stride, n, keys));
 }
 
 template <typename K>
 void DecodeKeys(const SortKey& key, const K* keys, std::int64_t n, void* data) {
-  HasAvx512() ? avx512::DecodeKeys(CodeOf(key), keys, n, data) : avx2::DecodeKeys(CodeOf(key), keys, n, data);
+  JAX_IPU_FOR_ISA(DecodeKeys(CodeOf(key), keys, n, data));
 }
 
 template bool EncodeKeys(const SortKey&, const void*, std::int64_t, std::int64_t, std::uint32_t*);

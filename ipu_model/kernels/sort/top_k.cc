@@ -79,7 +79,7 @@ std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std:
     EncodeKeys(key, row + i * bytes, stride, n, keys);
     if (full) {
       // A later element with an equal key is worse, because its position is higher.
-      const Key largest = HasAvx512() ? avx512::LargestKey(keys, n) : avx2::LargestKey(keys, n);
+      const Key largest = JAX_IPU_FOR_ISA(LargestKey(keys, n));
       if (largest <= threshold) continue;
     }
     if (k <= kFew) {

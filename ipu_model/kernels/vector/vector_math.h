@@ -187,7 +187,7 @@ static inline SineCosine ReducedSineCosine(float x) {
   return {std::fma(polynomial(kSineTerms), r * u, r), std::fma(polynomial(kCosineTerms), u, 1.0),
           BitsOf(shifted)};
 }
-// Of the angle that is `quarters` more.
+// The sine of the angle that is `quarters` quarter turns ahead.
 static inline float SineAhead(const SineCosine& v, std::uint64_t quarters) {
   const std::uint64_t quarter = v.quarter + quarters;
   const double y = (quarter & 1) != 0 ? v.cosine : v.sine;

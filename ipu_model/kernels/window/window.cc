@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "hlo/SingleOperation.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/reduce/wide_combiner.h"

@@ -17,7 +17,7 @@ namespace {
 
 template <typename T>
 WindowFunctions<T> FunctionsFor(WindowCombiner combiner) {
-  return HasAvx512() ? avx512::GetWindowFunctions<T>(combiner) : avx2::GetWindowFunctions<T>(combiner);
+  return JAX_IPU_FOR_ISA(GetWindowFunctions<T>(combiner));
 }
 
 // One dimension without base dilation. Strides are in elements.

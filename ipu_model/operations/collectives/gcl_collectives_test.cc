@@ -17,6 +17,7 @@
 namespace gcl {
 namespace {
 
+using jax_ipu::testing::MessageOf;
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Copy;
@@ -55,16 +56,6 @@ std::vector<Values> Run(const std::string& execution, const std::vector<std::siz
   }
   for (std::thread& thread : threads) thread.join();
   return results;
-}
-
-template <typename F>
-std::string MessageOf(F&& f) {
-  try {
-    f();
-  } catch (const poplar::poplar_error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 // Inputs of four replicas: replica r has the elements 10 r + i.

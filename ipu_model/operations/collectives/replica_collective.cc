@@ -9,7 +9,7 @@
 
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/fill.h"
 #include "poplar/exceptions.hpp"
 

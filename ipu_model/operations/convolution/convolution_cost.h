@@ -26,7 +26,7 @@ struct ConvolutionWork {
   // The temporary memory that the plan should do with, in bytes (PopLibs: getTileTempMemoryBound).
   double most_temporary_bytes = std::numeric_limits<double>::infinity();
 
-  // Of the whole convolution, per group, and how many tiles share it, for rearrangements.
+  // The sizes of the whole convolution, per group, and how many tiles share it: for rearrangements.
   std::int64_t all_groups = 1, all_features = 1, all_channels = 1, all_batch = 1, all_inputs = 0, tiles = 1;
   std::array<std::int64_t, 3> all_out = {1, 1, 1}, all_kernel = {1, 1, 1};
   // Whether it computes the gradient of weights (PopLibs: Pass::TRAINING_WU).

@@ -100,11 +100,6 @@ std::optional<ConvolutionSplit> ConvolutionSplitWithin(const ConvolutionProblem&
 bool UsesMatrixUnit(const ConvolutionProblem& problem, const ConvolutionSplit& split,
                     const TargetModel& target);
 
-// Computes a convolution with half partials on whole tensors, with the same bits as PlanConvolution's
-// vertices.
-void ConvolveWhole(const ConvolutionProblem& problem, const ConvolutionSplit& split, HostContext& context,
-                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
-
 // Return mappings of variables whose dimensions are the tensor's in the order `layout` (major to minor).
 // Every element is on a tile that uses it. If that would put a tensor on few tiles, it is spread evenly
 // instead.

@@ -16,7 +16,7 @@ ConvolutionProblem Flattened(const ConvolutionProblem& problem);
 // Returns the memory order of the flattened input or result, given that of its dimensions; empty if batch and
 // field do not lie in one piece.
 Shape FlattenedLayout(const Shape& layout);
-// The same of the kernel.
+// The same for the kernel.
 Shape FlattenedWeightsLayout(const Shape& layout);
 
 // Make a view of an input or result [N, C, *spatial] one of [1, C, positions], where its elements lie so, and

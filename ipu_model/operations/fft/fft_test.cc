@@ -5,6 +5,7 @@
 #include <complex>
 #include <random>
 
+#include "testing/complex_values.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {
@@ -14,35 +15,14 @@ using hlo::FftType;
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
+using toy::Pack;
+using toy::Unpack;
 using Z = std::complex<double>;
 
 std::size_t Product(const std::vector<std::size_t>& shape) {
   std::size_t n = 1;
   for (const std::size_t d : shape) n *= d;
   return n;
-}
-
-Bytes Pack(DType type, const std::vector<Z>& values) {
-  Bytes bytes(values.size() * SizeOf(type) + 1);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const float f[2] = {static_cast<float>(values[i].real()), static_cast<float>(values[i].imag())};
-    const double d[2] = {values[i].real(), values[i].imag()};
-    const bool single = type == DType::kF32 || type == DType::kC64;
-    std::memcpy(bytes.data() + i * SizeOf(type), single ? static_cast<const void*>(f) : d, SizeOf(type));
-  }
-  return bytes;
-}
-
-std::vector<Z> Unpack(DType type, const Bytes& bytes) {
-  std::vector<Z> values(bytes.size() / SizeOf(type));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    float f[2] = {};
-    double d[2] = {};
-    const bool single = type == DType::kF32 || type == DType::kC64;
-    std::memcpy(single ? static_cast<void*>(f) : d, bytes.data() + i * SizeOf(type), SizeOf(type));
-    values[i] = single ? Z(f[0], f[1]) : Z(d[0], d[1]);
-  }
-  return values;
 }
 
 // Returns the unscaled transform along dimension `dim`, by its definition.

@@ -13,6 +13,7 @@
 #include "core/vertices/limits_buffers.h"
 #include "hlo/Index.hpp"
 #include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "operations/data_views.h"
 #include "operations/index/gather_plan.h"
 #include "operations/index/index_cost.h"

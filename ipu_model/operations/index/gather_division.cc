@@ -174,7 +174,7 @@ bool DivisionOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigne
     space.grain.push_back(1);
     left /= parts;
   }
-  const Shape strides = TileStrides(space.parts);
+  const Shape strides = RowMajorStrides(space.parts);
   for (std::size_t d = 0; d < shape.size(); ++d)
     division->dims.push_back({shape[d], 1, 0, space.parts[d], strides[d], space.grain[d]});
   division->num_tiles = num_tiles;
@@ -409,7 +409,7 @@ Grid GatherInputGrid(const GatherProblem& p, const TargetModel& target, unsigned
         const std::int64_t grains = CeilDivide(grid.shape[longest], grid.grain[longest]);
         grid.parts[longest] =
             std::clamp<std::int64_t>(grid.parts[longest] * free, 1, std::max<std::int64_t>(1, grains));
-        grid.tile_stride = TileStrides(grid.parts);
+        grid.tile_stride = RowMajorStrides(grid.parts);
       }
       GatherDivision division;
       division.num_tiles = num_tiles;

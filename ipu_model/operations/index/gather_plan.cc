@@ -9,8 +9,10 @@
 #include <memory>
 #include <utility>
 
+#include "core/mapping/strides.h"
 #include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/index/gather.h"
@@ -150,13 +152,7 @@ HostTensor LocalIndices(const GatherProblem& p, const std::vector<HostTensor>& r
     const HostTensor& start = reads[first + static_cast<std::size_t>(i)];
     storage[i] = ReadIndex(start.type, start.data);
   }
-  HostTensor t;
-  t.data = storage;
-  t.type = DType::kS64;
-  t.rank = 1;
-  t.shape[0] = p.indices[0];
-  t.strides[0] = 1;
-  return t;
+  return DenseVector(DType::kS64, p.indices[0], storage);
 }
 
 WindowPlacement LocalPlacement(const GatherProblem& p, const Box& box) {
@@ -259,7 +255,7 @@ Grid PickGrid(const Step& s, unsigned num_tiles) {
   }
   grid.first_tile = 0;
   grid.num_tiles = num_tiles;
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -22,7 +22,7 @@ struct GatherProblem {
   // The operand's view, and the mapping of its variable; null if unknown.
   View view;
   const Mapping* mapping = nullptr;
-  // The same of the result.
+  // The same for the result.
   View out_view;
   const Mapping* out_mapping = nullptr;
   // The bytes of a tile's memory for buffers and partial results; 0: as many as give few cycles.

@@ -7,7 +7,6 @@
 #include "core/target/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/index/index_cost.h"
-#include "operations/index/slice_grid.h"
 
 namespace ipu_model {
 namespace {
@@ -76,7 +75,7 @@ Grid SpreadBatch(const GatherProblem& p, std::int64_t tiles, unsigned num_tiles)
       std::all_of(grid.parts.begin(), grid.parts.end(), [](std::int64_t n) { return n % 2 == 1; });
   std::int64_t& most = *std::max_element(grid.parts.begin(), grid.parts.end());
   if (odd && most > 1) --most;
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "operations/index/index_cost.h"
 #include "operations/index/rounds_order.h"
 #include "operations/vertex_groups.h"

@@ -8,6 +8,7 @@
 
 #include "core/target/target_model.h"
 #include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/elementwise_steps.h"
 #include "operations/index/index_cost.h"

@@ -45,11 +45,12 @@ std::vector<Vertex> VerticesWithIndices(const Rounds& s, std::int64_t pass);
 // Boxes of the vertices with rows: the number of the part.
 std::vector<Vertex> VerticesWithRows(const Rounds& s);
 
-// The part of the result of a gather with these positions of the batch, which are in `box` from `first` on;
-// the columns are all.
+// `box` has positions of the batch from its dimension `first` on. Return the part of a gather's result with
+// these positions and all columns, the part of the indices, and how many positions there are.
 Box OutOf(const Rounds& s, const Box& box, std::size_t first);
 Box IndicesOf(const Rounds& s, const Box& box, std::size_t first);
 std::int64_t PlacesOf(const Box& box, std::size_t first);
+// The rows of the operand that a part has.
 Box PartOfRows(const Rounds& s, std::int64_t part);
 // The blocks of all parts: parts, rows of a block, and the columns.
 Shape BlocksShape(const Rounds& s);

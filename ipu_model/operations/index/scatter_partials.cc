@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/mapping/strides.h"
 #include "hlo/SingleOperation.hpp"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/integer_division.h"
@@ -91,7 +92,7 @@ Grid Divide(const ScatterProblem& p, std::int64_t shares, std::int64_t pieces, u
     grid.parts[d + 1] = std::clamp<std::int64_t>(available, 1, std::max<std::int64_t>(1, grains));
     available /= grid.parts[d + 1];
   }
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 
@@ -152,7 +153,7 @@ class Planner {
                static_cast<double>(sizeof(std::int32_t));
   }
 
-  // Of one vertex of either form, with the exchange that brings it the updates.
+  // The cycles of one vertex of either form, with the exchange that brings it the updates.
   double Cycles(const Box& updates, const Box& box) const {
     const TargetModel& target = context_.target();
     return BytesOf(updates) / target.exchange_bytes_per_cycle +

@@ -7,7 +7,7 @@
 #include "core/mapping/strides.h"
 #include "core/target/target_model.h"
 #include "hlo/SingleOperation.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
@@ -204,12 +204,7 @@ VertexGroup SumBlock(const Shared& s, std::int64_t pass, const std::shared_ptr<c
       writes[1].as<std::uint32_t>()[worker] = bucket + 1;
     }
     if (found == 0) return;
-    HostTensor indices;
-    indices.data = index;
-    indices.type = DType::kS64;
-    indices.rank = 1;
-    indices.shape[0] = found;
-    indices.strides[0] = 1;
+    const HostTensor indices = DenseVector(DType::kS64, found, index);
     const HostTensor sum = RowsAt(s->p.type, writes[0].data, rows, width);
     const HostTensor update = RowsAt(s->p.type, updates, found, width);
     p->kernel->Run(host, window, WholePlacement({rows, width}, {1, width}), false, &sum, indices, &update,

@@ -81,8 +81,6 @@ std::int64_t SliceBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 
 
 std::int64_t StepBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 16; }
 
-Shape TileStrides(const Shape& parts) { return RowMajorStrides(parts); }
-
 Grid SliceGrid(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
                std::int64_t max_bytes) {
   const std::size_t rank = shape.size();
@@ -120,7 +118,7 @@ Grid SliceGrid(const Shape& shape, const std::vector<bool>& sliced, DType type, 
     const std::int64_t grains = CeilDivide(shape[longest], grid.grain[longest]);
     grid.parts[longest] = std::clamp<std::int64_t>(CeilDivide(bytes, max_bytes), 1, std::min(tiles, grains));
   }
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -32,9 +32,6 @@ inline constexpr std::size_t kMostIndexingSteps = 64;
 // The same where a program would not fit otherwise.
 inline constexpr std::size_t kMostLimitedSteps = 2048;
 
-// Returns the row-major strides of the tile numbers of a grid's parts.
-Shape TileStrides(const Shape& parts);
-
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_OPERATIONS_INDEX_SLICE_GRID_H_

@@ -6,11 +6,11 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/copy/slice.h"
+#include "core/mapping/strides.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
 #include "operations/vertex_groups.h"
@@ -192,7 +192,7 @@ Grid CholeskyRowsGrid(const Shape& shape, const TargetModel& target, unsigned nu
   grid.parts[rows + 1] = 1;
   grid.grain.assign(shape.size(), 1);
   grid.num_tiles = num_tiles;
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

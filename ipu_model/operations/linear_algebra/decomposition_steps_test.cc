@@ -6,6 +6,7 @@
 #include <random>
 
 #include "hlo/LinearAlgebra.hpp"
+#include "testing/complex_values.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {
@@ -14,6 +15,8 @@ namespace {
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
+using toy::Pack;
+using toy::Unpack;
 using Z = std::complex<double>;
 using Numbers = std::vector<Z>;
 
@@ -25,28 +28,6 @@ Tensor Variable(Graph& graph, DType type, const std::vector<std::size_t>& shape)
 
 bool IsSingle(DType type) { return type == DType::kF32 || type == DType::kC64; }
 double Tolerance(DType type) { return IsSingle(type) ? 1e-4 : 1e-12; }
-
-Bytes Pack(DType type, const Numbers& values) {
-  Bytes bytes(values.size() * SizeOf(type) + 1);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const float f[2] = {static_cast<float>(values[i].real()), static_cast<float>(values[i].imag())};
-    const double d[2] = {values[i].real(), values[i].imag()};
-    std::memcpy(bytes.data() + i * SizeOf(type), IsSingle(type) ? static_cast<const void*>(f) : d,
-                SizeOf(type));
-  }
-  return bytes;
-}
-
-Numbers Unpack(DType type, const Bytes& bytes) {
-  Numbers values(bytes.size() / SizeOf(type));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    float f[2] = {};
-    double d[2] = {};
-    std::memcpy(IsSingle(type) ? static_cast<void*>(f) : d, bytes.data() + i * SizeOf(type), SizeOf(type));
-    values[i] = IsSingle(type) ? Z(f[0], f[1]) : Z(d[0], d[1]);
-  }
-  return values;
-}
 
 std::vector<std::int32_t> UnpackNumbers(const Bytes& bytes) {
   std::vector<std::int32_t> numbers(bytes.size() / 4);

@@ -16,7 +16,7 @@
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "operations/data_views.h"
@@ -65,11 +65,9 @@ void Diagonalise(bool bidiagonal, const HostTensor& d, const HostTensor& e,
   }
   bool converged = false;
   if (bidiagonal) {
-    converged = HasAvx512() ? avx512::BidiagonalQr(d.type, n, d.data, e.data, rows[0], rows[1])
-                            : avx2::BidiagonalQr(d.type, n, d.data, e.data, rows[0], rows[1]);
+    converged = JAX_IPU_FOR_ISA(BidiagonalQr(d.type, n, d.data, e.data, rows[0], rows[1]));
   } else {
-    converged = HasAvx512() ? avx512::TridiagonalQr(d.type, n, d.data, e.data, rows[0])
-                            : avx2::TridiagonalQr(d.type, n, d.data, e.data, rows[0]);
+    converged = JAX_IPU_FOR_ISA(TridiagonalQr(d.type, n, d.data, e.data, rows[0]));
   }
   if (converged) return;
   FillNan(d);

@@ -46,7 +46,7 @@ std::int64_t WorkerShare(const TargetModel& target, std::int64_t items, std::int
 // contiguous elements.
 std::int64_t ElementGrain(DType type);
 std::int64_t ColumnGrain(DType type, std::int64_t rows);
-// The same of columns of a row-major block with `columns` of them.
+// The same for the columns of a row-major block that has `columns` of them.
 std::int64_t RowMajorGrain(DType type, std::int64_t columns);
 
 // Tile cycles of a vertex whose busiest worker takes `cycles`.

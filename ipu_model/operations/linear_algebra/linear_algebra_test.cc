@@ -10,6 +10,7 @@
 #include "hlo/LinearAlgebra.hpp"
 #include "poplin/Cholesky.hpp"
 #include "poplin/TriangularSolve.hpp"
+#include "testing/complex_values.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {
@@ -18,6 +19,8 @@ namespace {
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
+using toy::Pack;
+using toy::Unpack;
 using Z = std::complex<double>;
 using Matrices = std::vector<Z>;
 
@@ -30,30 +33,6 @@ Tensor Variable(Graph& graph, DType type, const std::vector<std::size_t>& shape)
 }
 
 double Tolerance(DType type) { return type == DType::kF32 || type == DType::kC64 ? 2e-4 : 1e-11; }
-
-Bytes Pack(DType type, const Matrices& values) {
-  Bytes bytes(values.size() * SizeOf(type) + 1);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    unsigned char* p = bytes.data() + i * SizeOf(type);
-    const float f[2] = {static_cast<float>(values[i].real()), static_cast<float>(values[i].imag())};
-    const double d[2] = {values[i].real(), values[i].imag()};
-    const bool single = type == DType::kF32 || type == DType::kC64;
-    std::memcpy(p, single ? static_cast<const void*>(f) : d, SizeOf(type));
-  }
-  return bytes;
-}
-
-Matrices Unpack(DType type, const Bytes& bytes) {
-  Matrices values(bytes.size() / SizeOf(type));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    float f[2] = {};
-    double d[2] = {};
-    const bool single = type == DType::kF32 || type == DType::kC64;
-    std::memcpy(single ? static_cast<void*>(f) : d, bytes.data() + i * SizeOf(type), SizeOf(type));
-    values[i] = single ? Z(f[0], f[1]) : Z(d[0], d[1]);
-  }
-  return values;
-}
 
 Matrices Random(DType type, std::size_t n, std::mt19937& random) {
   std::normal_distribution<double> normal;

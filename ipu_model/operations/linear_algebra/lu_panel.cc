@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -12,15 +13,15 @@
 
 #include "core/graph/expandable.h"
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/whole_matrices.h"
@@ -85,9 +86,7 @@ void Offer(const HostTensor& block, std::int64_t first, std::int64_t column, con
   SetReal(offer, 1, -1);
   if (begin >= rows || column >= n) return;
   double size = -1;
-  const std::int64_t row = HasAvx512()
-                               ? avx512::FindPivot(block.type, rows, n, begin, column, block.data, &size)
-                               : avx2::FindPivot(block.type, rows, n, begin, column, block.data, &size);
+  const std::int64_t row = JAX_IPU_FOR_ISA(FindPivot(block.type, rows, n, begin, column, block.data, &size));
   SetReal(offer, 0, size);
   SetReal(offer, 1, static_cast<double>(first + row));
   std::memcpy(offer.as<char>() + kOfferHead * bytes, block.as<char>() + row * n * bytes,
@@ -140,8 +139,7 @@ class LuPanelOperation : public Operation, public Expandable {
       panel.strides[0] = 1;
       for (std::int64_t b = batch * w / workers; b < batch * (w + 1) / workers; ++b) {
         CopyMatrix(BatchPart(a, 2, b), false, panel);
-        HasAvx512() ? avx512::FactorPanel(a.type, m, n, data, pivots)
-                    : avx2::FactorPanel(a.type, m, n, data, pivots);
+        JAX_IPU_FOR_ISA(FactorPanel(a.type, m, n, data, pivots));
         CopyMatrix(panel, false, BatchPart(out[0], 2, b));
         Permute(m, n, pivots, order);
         StoreNumbers(pivots, BatchPart(out[1], 1, b));
@@ -169,7 +167,7 @@ class LuPanelOperation : public Operation, public Expandable {
                                  1, shape[rank - 2]);
     grid.grain.assign(rank, 1);
     grid.num_tiles = num_tiles;
-    grid.tile_stride = TileStrides(grid.parts);
+    grid.tile_stride = RowMajorStrides(grid.parts);
     return grid;
   }
   // Grid of a vector per matrix, on the tile with the first rows.
@@ -185,20 +183,35 @@ class LuPanelOperation : public Operation, public Expandable {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
-    const std::int64_t m = shape[rank - 2], n = shape[rank - 1];
     const unsigned workers = context.target().worker_contexts;
     const Grid rows = MakeGrid(shape, type, context.num_tiles(), workers);
     if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(rows);
-    const Grid vector = VectorGrid(rows, n);
-    const int row_dim = static_cast<int>(rank - 2);
     Grid offers = rows;
     offers.shape[rank - 2] = rows.parts[rank - 2];
-    offers.shape[rank - 1] = kOfferHead + n;
+    offers.shape[rank - 1] = kOfferHead + shape.back();
     TilePlan plan;
     plan.temporaries.push_back({type, offers});
+    plan.supersteps.push_back({{Load(rows)}});
+    for (std::int64_t j = 0; j < shape.back(); ++j)
+      plan.supersteps.push_back({{StepOfColumn(rows, j), PivotOfColumn(rows, j)}});
+    plan.supersteps.push_back({{RowOrder(rows)}});
+    return plan;
+  }
 
-    const std::int64_t tiles = rows.parts[rank - 2];
-    const auto own_offer = [rows, row_dim, n](const Box& box) {
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.luPanel(graph, InputsBesideOutputs(*this, graph, in, prog)[0], out[0], out[1], out[2],
+                    PlanOf(*this, graph), prog, name);
+  }
+
+ private:
+  using Region = std::function<Box(const Box&)>;
+
+  // The region of the offers that the vertex of some rows writes.
+  static Region OwnOffer(const Grid& rows) {
+    const std::int64_t n = rows.shape.back();
+    const int row_dim = static_cast<int>(rows.shape.size() - 2);
+    return [rows, row_dim, n](const Box& box) {
       Box region = box;
       const auto d = static_cast<std::size_t>(row_dim);
       region.begin[d] = rows.PartOf(row_dim, box.begin[d]);
@@ -207,7 +220,12 @@ class LuPanelOperation : public Operation, public Expandable {
       region.end[d + 1] = kOfferHead + n;
       return region;
     };
-    const auto all_offers = [rank, tiles, n](const Box& box) {
+  }
+  // The region of all offers for the same matrix.
+  static Region AllOffers(const Grid& rows) {
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
+    return [rank, tiles, n](const Box& box) {
       Box region = box;
       region.begin.resize(rank);
       region.end.resize(rank);
@@ -216,60 +234,82 @@ class LuPanelOperation : public Operation, public Expandable {
       region.end[rank - 1] = kOfferHead + n;
       return region;
     };
+  }
 
+  // Copies the matrix, and makes the offers for column 0.
+  VertexGroup Load(const Grid& rows) const {
+    const DType type = inputs[0].type;
+    const std::size_t rank = rows.shape.size();
     VertexGroup load = MakeVertexGroup("hlo::LuPanelLoad", rows.Vertices(), 300, kVertexBytes);
     load.reads.push_back({kInput, Same});
     load.writes.push_back({kFactors, Same});
-    load.writes.push_back({kOffers, own_offer});
+    load.writes.push_back({kOffers, OwnOffer(rows)});
     load.compute = [rank](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                           const std::vector<HostTensor>& writes) {
       CopyTensor(host, reads[0], writes[0]);
       Offer(writes[0], box.begin[rank - 2], 0, writes[1]);
     };
     load.cycles = MultiplyAddCycles(type, 1);
-    plan.supersteps.push_back({{std::move(load)}});
+    return load;
+  }
 
-    for (std::int64_t j = 0; j < n; ++j) {
-      VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", rows.Vertices(), 1100, kVertexBytes);
-      step.reads.push_back({kFactors, Same});
-      step.reads.push_back({kOffers, all_offers});
-      step.reads.push_back({kFactors, [rank, j](const Box& box) {
-                              Box region = box;
-                              region.begin[rank - 2] = j;
-                              region.end[rank - 2] = j + 1;
-                              return region;
-                            }});
-      step.writes.push_back({kFactors, Same});
-      step.writes.push_back({kOffers, own_offer});
-      step.compute = [rank, j](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
-                               const std::vector<HostTensor>& writes) {
-        CopyTensor(host, reads[0], writes[0]);
-        Step(j, box.begin[rank - 2], reads[1], reads[2], writes[0]);
-        Offer(writes[0], box.begin[rank - 2], j + 1, writes[1]);
-      };
-      step.cycles = [type, tiles,
-                     products = MultiplyAddCycles(type, static_cast<double>(n - j) / static_cast<double>(n))](
-                        const TargetModel& target, const Box& box) {
-        return products(target, box) + OfferCycles(tiles);
-      };
-      VertexGroup note = MakeVertexGroup("hlo::LuPanelPivot", vector.Vertices(), 150, kVertexBytes);
-      note.reads.push_back({kOffers, all_offers});
-      note.writes.push_back({kPivots, [rank, j](const Box& box) {
-                               Box region = box;
-                               region.begin[rank - 2] = j;
-                               region.end[rank - 2] = j + 1;
-                               return region;
-                             }});
-      note.compute = [j](HostContext&, const Box&, const std::vector<HostTensor>& reads,
-                         const std::vector<HostTensor>& writes) {
-        *writes[0].as<std::int32_t>() = static_cast<std::int32_t>(PivotRow(reads[0], j));
-      };
-      note.cycles = [tiles](const TargetModel& target, const Box&) {
-        return OfferCycles(tiles) + target.supervisor_overhead;
-      };
-      plan.supersteps.push_back({{std::move(step), std::move(note)}});
-    }
+  // Swaps and subtracts the pivot row of column j, and makes the offers for the next one.
+  VertexGroup StepOfColumn(const Grid& rows, std::int64_t j) const {
+    const DType type = inputs[0].type;
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
+    VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", rows.Vertices(), 1100, kVertexBytes);
+    step.reads.push_back({kFactors, Same});
+    step.reads.push_back({kOffers, AllOffers(rows)});
+    step.reads.push_back({kFactors, [rank, j](const Box& box) {
+                            Box region = box;
+                            region.begin[rank - 2] = j;
+                            region.end[rank - 2] = j + 1;
+                            return region;
+                          }});
+    step.writes.push_back({kFactors, Same});
+    step.writes.push_back({kOffers, OwnOffer(rows)});
+    step.compute = [rank, j](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+                             const std::vector<HostTensor>& writes) {
+      CopyTensor(host, reads[0], writes[0]);
+      Step(j, box.begin[rank - 2], reads[1], reads[2], writes[0]);
+      Offer(writes[0], box.begin[rank - 2], j + 1, writes[1]);
+    };
+    step.cycles = [type, tiles,
+                   products = MultiplyAddCycles(type, static_cast<double>(n - j) / static_cast<double>(n))](
+                      const TargetModel& target, const Box& box) {
+      return products(target, box) + OfferCycles(tiles);
+    };
+    return step;
+  }
 
+  // Notes which row is the pivot of column j.
+  static VertexGroup PivotOfColumn(const Grid& rows, std::int64_t j) {
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
+    VertexGroup note =
+        MakeVertexGroup("hlo::LuPanelPivot", VectorGrid(rows, n).Vertices(), 150, kVertexBytes);
+    note.reads.push_back({kOffers, AllOffers(rows)});
+    note.writes.push_back({kPivots, [rank, j](const Box& box) {
+                             Box region = box;
+                             region.begin[rank - 2] = j;
+                             region.end[rank - 2] = j + 1;
+                             return region;
+                           }});
+    note.compute = [j](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      *writes[0].as<std::int32_t>() = static_cast<std::int32_t>(PivotRow(reads[0], j));
+    };
+    note.cycles = [tiles](const TargetModel& target, const Box&) {
+      return OfferCycles(tiles) + target.supervisor_overhead;
+    };
+    return note;
+  }
+
+  // The order of the rows, of all pivots.
+  static VertexGroup RowOrder(const Grid& rows) {
+    const std::size_t rank = rows.shape.size();
+    const std::int64_t m = rows.shape[rank - 2], n = rows.shape[rank - 1];
     VertexGroup order =
         MakeVertexGroup("hlo::LuPanelOrder", VectorGrid(rows, m).Vertices(), 150, kVertexBytes);
     order.reads.push_back({kPivots, [rank, n](const Box& box) {
@@ -283,17 +323,9 @@ class LuPanelOperation : public Operation, public Expandable {
       Permute(m, n, reads[0].as<std::int32_t>(), writes[0].as<std::int32_t>());
     };
     order.cycles = [m, n](const TargetModel& target, const Box&) { return RowOrderCycles(target, m, n); };
-    plan.supersteps.push_back({{std::move(order)}});
-    return plan;
+    return order;
   }
 
-  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
-              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
-    library.luPanel(graph, InputsBesideOutputs(*this, graph, in, prog)[0], out[0], out[1], out[2],
-                    PlanOf(*this, graph), prog, name);
-  }
-
- private:
   TilePlan PlanWhole(const Grid& grid) const {
     const DType type = inputs[0].type;
     const std::int64_t n = inputs[0].shape.back(), m = inputs[0].shape[inputs[0].shape.size() - 2];
@@ -334,8 +366,7 @@ class LuPanelOperation : public Operation, public Expandable {
     put(j, pivot_row);
     const std::int64_t begin = std::max<std::int64_t>(0, j + 1 - first);
     if (begin >= rows) return;
-    HasAvx512() ? avx512::EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data)
-                : avx2::EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data);
+    JAX_IPU_FOR_ISA(EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data));
   }
 };
 

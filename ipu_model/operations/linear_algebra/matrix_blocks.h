@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/mapping/mapping.h"
-#include "operations/index/slice_grid.h"
+#include "core/mapping/strides.h"
 
 namespace ipu_model {
 
@@ -39,7 +39,7 @@ struct MatrixBlocks {
       grid.parts[d] =
           std::max<std::int64_t>(1, cut ? (shape[d] + kSize - 1) / kSize : std::min(free_parts, shape[d]));
     }
-    grid.tile_stride = TileStrides(grid.parts);
+    grid.tile_stride = RowMajorStrides(grid.parts);
   }
 
   std::size_t rows() const { return grid.shape.size() - 2; }

@@ -11,15 +11,15 @@
 
 #include "core/graph/expandable.h"
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/whole_matrices.h"
@@ -40,20 +40,19 @@ char* At(const HostTensor& t, std::int64_t element) {
   return t.as<char>() + element * static_cast<std::int64_t>(SizeOf(t.type));
 }
 
-// Of a dense block [1..., m, columns] or matrix with strides: the first element of a column.
+// The first element of a column of a dense block [1..., m, columns], or of a matrix with strides.
 char* Column(const HostTensor& t, std::int64_t column) { return At(t, column * t.strides[t.rank - 1]); }
 std::int64_t RowStride(const HostTensor& t) { return t.strides[t.rank - 2]; }
 std::int64_t Rows(const HostTensor& t) { return t.shape[t.rank - 2]; }
 
 void FindColumn(const HostTensor& block, std::int64_t column, std::int64_t pivot, void* tau) {
-  (HasAvx512() ? avx512::FindReflector : avx2::FindReflector)(block.type, Rows(block), pivot,
-                                                              RowStride(block), Column(block, column), tau);
+  JAX_IPU_FOR_ISA(FindReflector)(block.type, Rows(block), pivot, RowStride(block), Column(block, column),
+                                 tau);
 }
 void ReflectColumn(const HostTensor& v, std::int64_t v_column, const void* tau, std::int64_t pivot,
                    bool adjoint, const HostTensor& block, std::int64_t column) {
-  (HasAvx512() ? avx512::Reflect : avx2::Reflect)(block.type, Rows(block), pivot, adjoint, RowStride(v),
-                                                  Column(v, v_column), tau, RowStride(block),
-                                                  Column(block, column));
+  JAX_IPU_FOR_ISA(Reflect)(block.type, Rows(block), pivot, adjoint, RowStride(v), Column(v, v_column), tau,
+                           RowStride(block), Column(block, column));
 }
 
 // A matrix [m, n] with contiguous columns.
@@ -91,7 +90,7 @@ Grid ColumnGrid(const Shape& shape, DType type, unsigned num_tiles, unsigned wor
       std::clamp<std::int64_t>(num_tiles / std::max<std::int64_t>(1, batch), 1, shape[rank - 1]);
   grid.grain.assign(rank, 1);
   grid.num_tiles = num_tiles;
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -15,7 +15,7 @@
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
 #include "kernels/linear_algebra/linear_algebra.h"
@@ -51,7 +51,7 @@ void FindForms(HostContext& context, bool balanced, const HostTensor& a,
     for (std::int64_t b = batch * w / workers; b < batch * (w + 1) / workers; ++b) {
       char* const t = dense[0].as<char>() + b * bytes;
       char* const z = dense.size() > 1 ? dense[1].as<char>() + b * bytes : nullptr;
-      HasAvx512() ? avx512::SchurForm(a.type, n, balanced, t, z) : avx2::SchurForm(a.type, n, balanced, t, z);
+      JAX_IPU_FOR_ISA(SchurForm(a.type, n, balanced, t, z));
     }
   };
   workers > 1 ? context.pool.Run(workers, TaskRef(task)) : task(0);

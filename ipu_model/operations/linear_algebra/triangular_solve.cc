@@ -8,11 +8,12 @@
 
 #include "core/graph/expandable.h"
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
@@ -88,7 +89,7 @@ class TriangularSolveOperation : public Operation, public Expandable {
     MatrixBlocks blocks(shape, cut && options_.left_side, cut && !options_.left_side, free, num_tiles);
     if (!cut) {  // the dimension of the equations stays whole
       blocks.grid.parts[Equations()] = 1;
-      blocks.grid.tile_stride = TileStrides(blocks.grid.parts);
+      blocks.grid.tile_stride = RowMajorStrides(blocks.grid.parts);
     }
     return blocks;
   }

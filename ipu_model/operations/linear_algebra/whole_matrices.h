@@ -22,15 +22,15 @@ inline std::int64_t NumMatrices(const Shape& shape) {
   return NumElements(Shape(shape.begin(), shape.end() - 2));
 }
 
-// Whether tiles have so many of `count` matrices, of `elements` each, that a worker computes whole ones. A
-// worker for each is never dearer from as many as there are workers on; of small matrices, what a vertex
-// costs beside its arithmetic is more than what workers save that share one.
+// Whether a worker computes whole matrices: if a tile has at least as many of the `count` matrices as
+// workers, or several small ones (`elements` each), where sharing one saves less than the vertices for it
+// cost.
 inline bool AreMany(std::int64_t count, std::int64_t elements, unsigned num_tiles, unsigned workers) {
   constexpr std::int64_t kSmall = 256;
   const std::int64_t each = CeilDivide(count, num_tiles);
   return each >= static_cast<std::int64_t>(workers) || (each > 1 && elements <= kSmall);
 }
-// The same of the matrices of `shape`, [..., m, n].
+// The same for the matrices of `shape`, [..., m, n].
 inline bool AreMany(const Shape& shape, unsigned num_tiles, unsigned workers) {
   return AreMany(NumMatrices(shape), shape.back() * shape[shape.size() - 2], num_tiles, workers);
 }

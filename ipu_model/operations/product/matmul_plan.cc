@@ -119,8 +119,8 @@ class Planner {
     if (best_bytes_ <= limit_ && p_.groups == 1) EnumerateParts(1.05, 8);
   }
 
-  // Considers part counts in steps of `ratio`, and of the columns all shares of the tiles that are left in
-  // `shares` steps down to half of them.
+  // Considers part counts that grow by `ratio`. The columns get all tiles that are left, or fewer, in
+  // `shares` steps down to half of them, or one.
   void EnumerateParts(double ratio, int shares) {
     for (const std::int64_t g : PartCounts(extents_[kGroupDim], tiles_, 2)) {
       for (const std::int64_t k : PartCounts(extents_[kDepthDim], tiles_ / g, ratio)) {

@@ -17,9 +17,9 @@ namespace {
 constexpr double kSuperstepBytes = 2000;
 // With more steps, another division among the tiles takes fewer cycles.
 constexpr std::int64_t kMostSteps = 64;
-// Of the matrix unit, about: the channels of its outputs and inputs that it takes together, for how many
-// positions it could compute while it loads their weights, and its products of a cycle for operands of two
-// bytes and of more.
+// The matrix unit, roughly: the output and input channels that it takes together, the positions that it could
+// compute while it loads their weights, and its products per cycle, for operands of two bytes and for larger
+// ones.
 constexpr std::int64_t kUnits = 8, kInputGroup = 8, kLoad = 16;
 constexpr double kHalfProducts = 64, kProducts = 16;
 constexpr double kBytesPerCycle = 4;  // that a tile receives

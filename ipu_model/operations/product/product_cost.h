@@ -37,8 +37,8 @@ std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType o
 // every tile holds `elements` of it: an exchange and a local copy of single elements, as in PopLibs' planner
 // (lib/poplin/ConvModel.cpp, addTransformCycleEstimate). dim_size: the product of the channels involved.
 double RearrangeCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t dim_size);
-// The same of a result that a tile reorders into other groups of channels, from groups of `group`; in the
-// same function, regroupOutput.
+// The same for a result that a tile reorders into other groups of channels, from groups of `group` (in that
+// function: regroupOutput).
 std::int64_t RegroupCycles(const TargetModel& target, DType type, std::int64_t elements,
                            std::int64_t dim_size, std::int64_t group);
 

@@ -12,7 +12,6 @@
 #include "core/target/target_model.h"
 #include "hlo/Random.hpp"
 #include "operations/data_views.h"
-#include "operations/index/slice_grid.h"
 #include "operations/random/random_cost.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"

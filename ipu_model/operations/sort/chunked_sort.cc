@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "core/mapping/strides.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/integer_division.h"
 #include "kernels/sort/sort.h"
-#include "operations/index/slice_grid.h"
 #include "operations/sort/row_parts.h"
 #include "operations/sort/sort_cost.h"
 #include "operations/vertex_groups.h"
@@ -200,7 +199,7 @@ Grid SortGrid(const Shape& shape, std::size_t dim, const SortedElement& element,
     grid.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
     tiles = more_than_tiles ? CeilDivide(tiles, grid.parts[d]) : tiles / grid.parts[d];
   }
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -84,7 +84,7 @@ Grid ScanGrid(const Shape& shape, std::int64_t k, DType type, const Grid* held, 
     grid.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
     tiles /= grid.parts[d];
   }
-  grid.tile_stride = TileStrides(grid.parts);
+  grid.tile_stride = RowMajorStrides(grid.parts);
   return grid;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/target/target_model.h"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/window/window.h"

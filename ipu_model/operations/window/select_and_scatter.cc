@@ -11,7 +11,7 @@
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "hlo/Window.hpp"
-#include "kernels/copy/slice.h"
+#include "kernels/copy/strided_copy.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/window/window.h"
 #include "operations/data_views.h"

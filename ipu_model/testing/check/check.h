@@ -38,6 +38,19 @@ std::string Describe(const char* a, const char* b, const A& x, const B& y) {
   out << a << " vs " << b << ": " << x << " vs " << y;
   return out.str();
 }
+inline bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+// The message of the Error that f throws, or "" where it throws none.
+template <typename Error = std::exception, typename F>
+std::string MessageOf(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
 // Whether also what takes long is tested, as .ci/nightly does, which sets the variable.
 inline bool Everything() { return std::getenv("IPU_MODEL_TEST_EVERYTHING") != nullptr; }
 inline int RunTests() {

@@ -22,7 +22,7 @@ from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, numpy_dty
 
 # Bytes from which a constant is large.
 LARGE = 1 << 14
-# Of an element of a type that has stand-ins.
+# The most bytes of an element whose type has stand-ins.
 _MOST_BYTES = 8
 # The newest version of the encoding that is known.
 _VERSION = 6

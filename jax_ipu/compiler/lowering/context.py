@@ -86,7 +86,7 @@ class Context:
         self.num_partitions = num_partitions
         self.num_replicas = num_replicas
         self.sequence = _ipu.Sequence("main")
-        # Of the names of its streams, where several programs share a graph.
+        # Before the names of its streams, where several programs share a graph.
         self.stream_prefix = ""
         self.tensors: dict[Value, _ipu.Tensor] = {}
         self.mapping = mapping
@@ -99,7 +99,7 @@ class Context:
         self.strided_only = True
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
-        # Of sorts that are alike, each -> the first of them, whose function all call.
+        # Sort -> the first of those like it, whose function all call.
         self.alike: dict[Op, Op] = {}
         # First sort -> the function, and the variables that it sorts.
         self.sorts: dict[Op, tuple[_ipu.Function, list[_ipu.Tensor]]] = {}
@@ -107,7 +107,7 @@ class Context:
         # The ops that were lowered: number n of `_ipu.set_origin` stands for the nth of them, counted from 1.
         self.origins: list[Op] = []
         self._origin = 0
-        # Of what the op that is being lowered makes and maps linearly.
+        # Where what the op that is being lowered makes and maps linearly begins.
         self._first_tile = 0
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None

@@ -14,7 +14,7 @@ class Lacks(Exception):
 
 
 def check_product(op: Op) -> None:
-    """The types of a matrix product, and whether it adds anything."""
+    """Refuses matrix products of other types than poplin's, and those without terms."""
     types = (*(o.dtype for o in op.operands), op.result.dtype)
     if types not in (("f32",) * 3, ("f16",) * 3, ("f16", "f16", "f32")):
         raise Lacks(f"poplin has no product of {types[0]} and {types[1]} to {types[2]}")
@@ -48,7 +48,7 @@ def combination(op: Op) -> str:
 
 
 def check_moved(op: Op, first_index: int, end: int | None = None) -> None:
-    """The types of an op that moves slices: the operand's, and those of the positions."""
+    """Refuses slices and positions of types that PopLibs does not move."""
     if op.operands[0].dtype not in MOVED:
         raise Lacks(f"PopLibs has no slices of {op.operands[0].dtype}")
     for position in op.operands[first_index:end]:
@@ -57,7 +57,7 @@ def check_moved(op: Op, first_index: int, end: int | None = None) -> None:
 
 
 def check_type(what: str, op: Op, known: tuple[str, ...]) -> None:
-    """The type of the first operand of `what`."""
+    """Refuses a first operand of another type than the `known` ones; `what` names the op."""
     dtype = op.operands[0].dtype
     if dtype not in known:
         raise Lacks(f"PopLibs has no {what} of {dtype}")

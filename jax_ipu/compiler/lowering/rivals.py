@@ -12,7 +12,7 @@ from collections.abc import Callable
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Op, Value, size_in_bytes
 from jax_ipu.compiler.lowering.context import Context
-from jax_ipu.compiler.mapping import Demand, MappingPlan, Rivals
+from jax_ipu.compiler.mapping import VIEWS, Demand, MappingPlan, Rivals
 
 _PART_OF_MEMORY = 8
 # More than any program takes: for what is not possible.
@@ -41,6 +41,24 @@ def variable_for(context: Context, demand: Demand | None, value: Value) -> _ipu.
     if table is None:
         return context.variable(value.dtype, value.shape, "table")
     return table if table.dtype == value.dtype else context.graph.clone_as(value.dtype, table, "table")
+
+
+def lower_alone(context: Context, op: Op, demand_of: Callable[[Value], Demand | None]) -> None:
+    """Lowers an op with variables for what it reads, mapped as demanded, and with the views of these."""
+
+    def make(value: Value) -> None:
+        if value in context.tensors or (value.op is not None and value.op.name == "constant"):
+            return
+        if value.op is not None and value.op.name in VIEWS:
+            for operand in value.op.operands:
+                make(operand)
+            context.lower_op(value.op)
+            return
+        context.tensors[value] = variable_for(context, demand_of(value), value)
+
+    for value in (*op.operands, *op.attrs.get("write_over", {}).values()):
+        make(value)
+    context.lower_op(op)
 
 
 def _cheapest(rivals: Rivals, trial: Callable[[], Context]) -> Demand:

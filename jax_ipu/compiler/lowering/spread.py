@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.lowering.context import Context
-from jax_ipu.compiler.lowering.rivals import cycles_of, cycles_of_lookup, variable_for
-from jax_ipu.compiler.mapping import UPDATES, VIEWS, Demand, MappingPlan, Slices
+from jax_ipu.compiler.lowering.rivals import cycles_of, cycles_of_lookup, lower_alone
+from jax_ipu.compiler.mapping import UPDATES, Demand, MappingPlan, Slices
 
 # The most ops of a kind that are tried: those that run most often.
 _MOST = 24
@@ -52,20 +52,7 @@ class _Trials:
         context = self._trial()
         demands = {value: demand for value in op.results if (demand := demand_of(value)) is not None}
         context.mapping = MappingPlan(demands, {}, {}, {}, [])
-
-        def make(value: Value) -> None:
-            if value in context.tensors or (value.op is not None and value.op.name == "constant"):
-                return
-            if value.op is not None and value.op.name in VIEWS:
-                for operand in value.op.operands:
-                    make(operand)
-                context.lower_op(value.op)
-                return
-            context.tensors[value] = variable_for(context, demand_of(value), value)
-
-        for value in (*op.operands, *op.attrs.get("write_over", {}).values()):
-            make(value)
-        context.lower_op(op)
+        lower_alone(context, op, demand_of)
         return cycles_of(context)
 
 

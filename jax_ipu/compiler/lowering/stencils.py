@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.ir import LOOPS, Block, Op, Value
+from jax_ipu.compiler.ir import LOOPS, Block, Op
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
-from jax_ipu.compiler.lowering.rivals import cycles_of, variable_for
+from jax_ipu.compiler.lowering.rivals import cycles_of, lower_alone
 from jax_ipu.compiler.mapping import PASSES, VIEWS, MappingPlan
 
 # Ops over arrays in blocks that are tried.
@@ -59,23 +59,10 @@ def _is_over_blocks(mapping: MappingPlan, op: Op) -> bool:
 def _cycles(context: Context, plan: MappingPlan, blocks: MappingPlan, block: Block, main: Block) -> int:
     """Cycles of the ops of the block that go over arrays in blocks, mapped as the plan says."""
     context.mapping = plan
-
-    def make(value: Value) -> None:
-        if value in context.tensors or (value.op is not None and value.op.name == "constant"):
-            return
-        if value.op is not None and value.op.name in VIEWS:
-            for operand in value.op.operands:
-                make(operand)
-            context.lower_op(value.op)
-        else:
-            context.tensors[value] = variable_for(context, plan.demand(value), value)
-
     for op in block.ops:
         if op.name not in _TRIED or not _is_over_blocks(blocks, op):
             continue
-        for value in (*op.operands, *op.attrs.get("write_over", {}).values()):
-            make(value)
-        context.lower_op(op)
+        lower_alone(context, op, plan.demand)
     ends = {
         i: context.tensors[arg]
         for i, (arg, result) in enumerate(zip(block.args, block.results, strict=False))

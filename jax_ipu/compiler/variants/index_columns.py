@@ -38,7 +38,7 @@ def _counted(value: Value) -> int | None:
     while value.op is not None and value.op.name != "iota" and len(steps) < _MOST_STEPS:
         op = value.op
         if op.name in _PASSED:
-            # Of a corrected index the plain one is the last operand that is neither a constant nor computed of another.
+            # The plain index, where it was corrected, is the last operand that comes from an iota.
             sources = [o for o in op.operands if _reaches_iota(o)]
             if not sources:
                 return None

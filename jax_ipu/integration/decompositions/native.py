@@ -17,7 +17,7 @@ _LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR = "ipu_lu_panel", "ipu_tridiagonal_qr
 _QR_PANEL, _APPLY = "ipu_qr_panel", ("ipu_apply_reflectors", "ipu_apply_reflectors_below")
 _HESSENBERG, _TRIDIAGONAL, _BIDIAGONAL = "ipu_hessenberg", "ipu_tridiagonal", "ipu_bidiagonal"
 _TWO_SIDED = (_HESSENBERG, _TRIDIAGONAL, _BIDIAGONAL)
-# Of T alone or with the vectors; of matrices as they are or balanced.
+# For T alone or with the vectors, and for matrices as they are or balanced.
 _SCHUR = ("ipu_schur", "ipu_schur_vectors", "ipu_balanced_schur", "ipu_balanced_schur_vectors")
 _MATRICES_ONLY = (_LU_PANEL, _QR_PANEL, *_TWO_SIDED, *_APPLY, *_SCHUR)
 # The largest matrices of `schur`.
@@ -63,7 +63,7 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 
 
 def tridiagonal(a: Any) -> tuple[Any, Any]:
-    """The same of a Hermitian `a`, both triangles given; what is above the diagonal of H is undefined."""
+    """The same for a Hermitian `a`, both triangles given; what is above the diagonal of H is undefined."""
     packed, taus = _primitive(_TRIDIAGONAL).bind(a)
     return packed, taus
 

@@ -48,7 +48,7 @@ def loop(attributes: dict[str, Any], inputs: Sequence[Any], body_of: Callable[[A
     if known:
         steps = int(count.reshape(())) if condition is None or bool(condition.reshape(())) else 0
         if _goes_on(body, state):
-            return _counted(body, steps, state, scanned)
+            return _counted(body, steps, state)
         if steps <= _MAX_UNROLLED:
             unrolled = _unrolled(body, steps, state, scanned)
             if unrolled is not None:
@@ -108,7 +108,7 @@ def _goes_on(body: Body, state: Sequence[Any]) -> bool:
     return goes_on and all((s.shape, s.dtype) == (a.shape, a.dtype) for s, a in zip(shapes, arrays, strict=True))
 
 
-def _counted(body: Body, steps: int, state: Sequence[Any], scanned: int) -> list[Any]:
+def _counted(body: Body, steps: int, state: Sequence[Any]) -> list[Any]:
     def step(carry: list[Any], index: Any) -> tuple[list[Any], list[Any]]:
         results = list(map(jnp.asarray, body([_number(index), np.array(True), *carry])))[1:]
         return results[: len(carry)], results[len(carry) :]

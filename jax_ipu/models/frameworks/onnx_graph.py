@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from jax_ipu.models.frameworks import onnx_layers, onnx_ops, onnx_quantised, onnx_recurrent, onnx_types
+from jax_ipu.models.frameworks import onnx_layers, onnx_ops, onnx_quantised, onnx_recurrent, onnx_shapes, onnx_types
 from jax_ipu.models.frameworks.onnx_control import CONTROL, Body
 from jax_ipu.models.frameworks.onnx_table import OPERATORS, Call, NeedsValueError
 from jax_ipu.models.model import required
 
 # Importing these modules fills the table of operators.
-__all__ = ["Graph", "onnx_layers", "onnx_ops", "onnx_quantised", "onnx_recurrent"]
+__all__ = ["Graph", "onnx_layers", "onnx_ops", "onnx_quantised", "onnx_recurrent", "onnx_shapes"]
 # The newest opset with whose definitions the functions of the table were compared.
 _KNOWN_OPSET = 28
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")

@@ -373,7 +373,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.neg.default: jnp.negative,
     torch.ops.aten.angle.default: torch_special.angle,
     torch.ops.aten.rrelu_with_noise_functional.default: _leaky_at_random,
-    # Of the bits, which torchax takes for truth values.
+    # These work on bits; torchax takes the operands for truth values.
     torch.ops.aten.__and__.Scalar: jnp.bitwise_and,
     torch.ops.aten.__and__.Tensor: jnp.bitwise_and,
     torch.ops.aten.__or__.Scalar: jnp.bitwise_or,

@@ -18,7 +18,7 @@ namespace {
 
 using ipu_model::LogLevel, ipu_model::LogModule;
 
-// Of the options, else where the program was compiled for, as far as this client has these IPUs.
+// The devices that the options name, else those that the program was compiled for, if this client has them.
 std::vector<std::vector<int>> AssignDevices(const ClientState& client, const CompileOptions& options,
                                             const std::vector<int>& compiled_for) {
   if (!options.device_assignment.empty()) return options.device_assignment;

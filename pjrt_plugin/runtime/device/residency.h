@@ -46,9 +46,10 @@ class LoadedImage {
     std::weak_ptr<HostBlock>
         last;  // as `kept`, also when the copy is lost: who passes it shares the variable
   };
-  // Of arrays whose value only a variable has, and of those in host memory that programs use.
-  std::size_t BytesOfState() const;
+  // The bytes of arrays whose value only a variable has.
   std::size_t BytesOfArrays() const;
+  // These, and the bytes of arrays in host memory that programs use.
+  std::size_t BytesOfState() const;
 
   const std::shared_ptr<const Executable> executable_;
   const Image image_;

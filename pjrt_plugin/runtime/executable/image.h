@@ -54,7 +54,7 @@ struct Image {
   std::vector<ImageEntry> entries;
 };
 
-// Of an executable by itself.
+// The image of an executable by itself.
 Image ImageOf(const Executable& executable);
 
 // What an executable was compiled from, so that it can be compiled again together with others.
@@ -64,7 +64,8 @@ struct ProgramSource {
 
 struct LinkPart {
   std::shared_ptr<const ProgramSource> source;
-  // Of each input, of this part or of several, that shall have the same variable: one number. -1: of its own.
+  // By input: a number, which inputs of all parts have in common that share a variable; -1: a variable of its
+  // own.
   std::vector<int> variables;
 };
 struct LinkedProgram {

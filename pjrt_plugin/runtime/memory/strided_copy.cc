@@ -1,4 +1,4 @@
-// Strided copy: merges dimensions, then copies runs, or square blocks when the two sides order dimensions
+// Strided copy: merges dimensions, then copies segments, or square blocks when the two sides order dimensions
 // differently.
 #include "runtime/memory/strided_copy.h"
 

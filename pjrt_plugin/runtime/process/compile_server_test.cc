@@ -22,6 +22,7 @@ namespace jax_ipu {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Contains;
 
 // The server's side
 // ------------------------------------------------------------------------------------------
@@ -112,9 +113,6 @@ std::string ErrorOf(F&& f) {
     return std::to_string(static_cast<int>(error.code)) + ": " + error.what();
   }
   return "no error";
-}
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(OneServerAnswersAllRequests) {

@@ -132,7 +132,7 @@ Vector VectorCode::Extend(Vector reg, RegisterType type) {
 Vector VectorCode::Product(Vector a, Vector b) {
   if (lane_bytes_ == 1) return kNone;
   const Vector result = registers_->New();
-  // Of one lane, the instruction with a product of 64 bits takes half the time.
+  // For one lane, the instruction that makes a product of 64 bits takes half the time.
   Op(lane_bytes_ == 2 ? vex::kMultiply16
      : lanes_ == 1    ? vex::kMultiplyEven32
                       : vex::kMultiply32,
@@ -238,7 +238,7 @@ Vector VectorCode::EmitDivision() {
   Op(kDivideFloats, kTemporary, kTemporary, kTemporary + 1);
   code_->Vex(vex::kToInteger, wide(), result, 0, kTemporary);
   if (Is(ScalarOp::kRemainder)) {
-    // Of a division by zero it is the dividend.
+    // The remainder of a division by zero is the dividend.
     Op(vex::kMultiply32, result, result, b);
     Op(vex::kSubtract32, result, a, result);
     return result;

@@ -63,11 +63,11 @@ def _masked(select: Op, local: set[Op], rewriter: Rewriter) -> Value | None:
         return together
     sides = [(chosen, chains[0], mask), (other, chains[1], inverted)]
     # A side whose new state stays as it is comes first: the select begins with that state.
-    sides.sort(key=lambda side: _stays(side[0], side[1], select), reverse=True)
-    (first, updates, when), (second, others, instead) = sides
-    if _stays(second, others, select) or not all(_allows(update, mask) for update in others):
+    sides.sort(key=lambda side: _stays(side[1], select), reverse=True)
+    (first, updates, when), (_, others, instead) = sides
+    if _stays(others, select) or not all(_allows(update, mask) for update in others):
         return None
-    if _stays(first, updates, select):
+    if _stays(updates, select):
         changed = sum(num_elements(_written(update).shape) for update in updates)
         if not changed or 2 * changed > num_elements(chosen.shape):
             return None
@@ -120,7 +120,7 @@ def _chains(chosen: Value, other: Value, local: set[Op]) -> tuple[list[Value], l
     return chains[0][::-1], chains[1][::-1]
 
 
-def _stays(value: Value, updates: Sequence[Value], select: Op) -> bool:
+def _stays(updates: Sequence[Value], select: Op) -> bool:
     """Whether the updates must be done as they are: others read what they make, or they make other states as well."""
     after = [*(_op_of(update) for update in updates[1:]), select] if updates else []
     return any(
