@@ -213,7 +213,8 @@ std::string TableSource(const std::string& main, const std::vector<ClassNames>& 
   return text;
 }
 
-// Without the attributes that name the tile's supervisor or its workers, which no compiler for the host knows.
+// Without the attributes that name the tile's supervisor or its workers, which no compiler for the host
+// knows.
 std::string WithoutTargets(const std::string& text) {
   static const std::regex target(R"re(\btarget\s*\(\s*"(supervisor|worker)"\s*\))re");
   return std::regex_replace(text, target, "");
@@ -229,7 +230,8 @@ std::vector<std::string> PlaceSource(const HostCompiler& compiler, const Codelet
   for (std::size_t i = 0; i < source.files.size(); ++i) {
     // Messages name the user's file.
     const std::string shown = i == 0 ? source.name : source.files[i].first;
-    WriteText(place(source.files[i].first), "#line 1 " + Quoted(shown) + "\n" + WithoutTargets(source.files[i].second));
+    WriteText(place(source.files[i].first),
+              "#line 1 " + Quoted(shown) + "\n" + WithoutTargets(source.files[i].second));
   }
   *main = place(source.files.at(0).first).string();
   std::vector<std::string> command = Command(compiler, headers);

@@ -9,7 +9,8 @@ namespace popops {
 using poplar::Graph;
 using poplar::Tensor;
 
-Tensor createOutputForElementWiseOp(Graph& graph, const std::vector<Tensor>& inputs, const poplar::Type& outputType,
+Tensor createOutputForElementWiseOp(Graph& graph, const std::vector<Tensor>& inputs,
+                                    const poplar::Type& outputType,
                                     const poplar::DebugContext& debugContext) {
   if (inputs.empty()) throw poplar::poplar_error("createOutputForElementWiseOp: there are no inputs");
   const Tensor* like = &inputs[0];
@@ -18,8 +19,8 @@ Tensor createOutputForElementWiseOp(Graph& graph, const std::vector<Tensor>& inp
     if (input.shape() != inputs[0].shape())
       throw poplar::poplar_error("createOutputForElementWiseOp: the inputs have several shapes");
     const auto mapping = graph.getTileMapping(input, false);
-    const std::ptrdiff_t tiles =
-        std::count_if(mapping.begin(), mapping.end(), [](const auto& intervals) { return !intervals.empty(); });
+    const std::ptrdiff_t tiles = std::count_if(mapping.begin(), mapping.end(),
+                                               [](const auto& intervals) { return !intervals.empty(); });
     if (tiles <= most) continue;
     like = &input;
     most = tiles;

@@ -16,7 +16,8 @@ using poplar::Tensor;
 // `count` elements to put before or behind `t` along `dim`.
 using Border = std::function<Tensor(const Tensor& t, std::size_t count, unsigned dim, bool before)>;
 
-Tensor PadAlong(const Tensor& t, std::ptrdiff_t lower, std::ptrdiff_t upper, unsigned dim, const Border& border) {
+Tensor PadAlong(const Tensor& t, std::ptrdiff_t lower, std::ptrdiff_t upper, unsigned dim,
+                const Border& border) {
   if (dim >= t.rank())
     throw poplar::poplar_error("pad: there is no dimension " + std::to_string(dim) + "; the tensor has " +
                                std::to_string(t.rank()));
@@ -103,12 +104,12 @@ Tensor pad(Graph& graph, const Tensor& t, const std::vector<std::ptrdiff_t>& pad
            const std::vector<std::ptrdiff_t>& paddingUpper, int val, MappingMethod mappingMethod) {
   return PadAll(t, paddingLower, paddingUpper, Constants(graph, val, mappingMethod));
 }
-Tensor pad(Graph& graph, const Tensor& t, std::ptrdiff_t paddingLower, std::ptrdiff_t paddingUpper, unsigned dim,
-           float val, MappingMethod mappingMethod) {
+Tensor pad(Graph& graph, const Tensor& t, std::ptrdiff_t paddingLower, std::ptrdiff_t paddingUpper,
+           unsigned dim, float val, MappingMethod mappingMethod) {
   return PadAlong(t, paddingLower, paddingUpper, dim, Constants(graph, val, mappingMethod));
 }
-Tensor pad(Graph& graph, const Tensor& t, std::ptrdiff_t paddingLower, std::ptrdiff_t paddingUpper, unsigned dim,
-           int val, MappingMethod mappingMethod) {
+Tensor pad(Graph& graph, const Tensor& t, std::ptrdiff_t paddingLower, std::ptrdiff_t paddingUpper,
+           unsigned dim, int val, MappingMethod mappingMethod) {
   return PadAlong(t, paddingLower, paddingUpper, dim, Constants(graph, val, mappingMethod));
 }
 

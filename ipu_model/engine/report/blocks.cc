@@ -58,7 +58,8 @@ void BlockRecorder::AddOperation(const Timeline::Step& step, std::string_view na
       for (std::size_t i = 0; i + 1 < superstep.size(); i += 2) {
         const std::uint64_t end = tile + static_cast<std::uint64_t>(superstep[i + 1]);
         if (superstep[i] > 0 && end > tile) {
-          for (std::uint64_t ipu = tile / target_.getTilesPerIPU(); ipu * target_.getTilesPerIPU() < end; ++ipu)
+          for (std::uint64_t ipu = tile / target_.getTilesPerIPU(); ipu * target_.getTilesPerIPU() < end;
+               ++ipu)
             ipus.insert(ipu);
         }
         tile = end;

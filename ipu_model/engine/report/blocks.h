@@ -18,16 +18,19 @@ namespace ipu_model {
 
 // Which parts of runs are blocks.
 struct BlockOptions {
-  std::string blocks, programs;  // regular expressions of whole names: of Blocks, of all programs; empty for none
-  std::uint64_t tile = 0;        // of each IPU, where blocks are recorded
+  std::string blocks,
+      programs;            // regular expressions of whole names: of Blocks, of all programs; empty for none
+  std::uint64_t tile = 0;  // of each IPU, where blocks are recorded
   std::uint64_t buffer_bytes = 1000;  // on that tile
   bool flush = true;                  // the buffer is emptied before it is full
   bool transfers = false;             // those of streams are blocks as well
 };
 
-// A block, once it has ended. Cycles count from the begin of the run and include those that wait for the host.
+// A block, once it has ended. Cycles count from the begin of the run and include those that wait for the
+// host.
 struct ProfiledBlock {
-  std::string name, kind;  // kind: "scope", "loop", "operation", "overflow", "stream begin", "stream mid", ...
+  std::string name,
+      kind;  // kind: "scope", "loop", "operation", "overflow", "stream begin", "stream mid", ...
   std::uint64_t tile = 0, from = 0, to = 0;
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
@@ -43,7 +46,8 @@ class BlockRecorder {
  public:
   BlockRecorder(const BlockOptions& options, const poplar::Target& target);
 
-  // The next step of the run. `tile_cycles`: of an operation, by superstep as in ProfiledWork; others have null.
+  // The next step of the run. `tile_cycles`: of an operation, by superstep as in ProfiledWork; others have
+  // null.
   void Add(const Timeline::Step& step, std::string_view name, const std::vector<RunLengths>* tile_cycles);
 
   // In the order of their begin, outer ones first.

@@ -102,8 +102,8 @@ TEST(FiltersAreOfWholeNames) {
 
 TEST(AnotherTileMayRecord) {
   Stages s;
-  const pva::Report report = s.Run(
-      s.stages[1], {{"profiler.blocks.filter", "stage2"}, {"profiler.blocks.tile", "3"}});
+  const pva::Report report =
+      s.Run(s.stages[1], {{"profiler.blocks.filter", "stage2"}, {"profiler.blocks.tile", "3"}});
   CHECK(Names(report, kTiles).empty() && Names(report, kTiles + 3) == std::vector<std::string>({"stage2"}));
 }
 

@@ -77,18 +77,12 @@ Program::Program(Data data, std::size_t set, bool exchange)
       exchange_(exchange) {}
 Program::Type Program::type() const {
   static const std::map<std::string, Type> types = {
-      {"operation", Type::OnTileExecute},
-      {"exchange", Type::DoExchange},
-      {"scope", Type::Sequence},
-      {"loop", Type::Repeat},
-      {"loop end", Type::Repeat},
-      {"decision", Type::Sync},
-      {"host call", Type::HostFunction},
-      {"stream begin", Type::StreamCopyBegin},
-      {"stream in", Type::StreamCopyMid},
-      {"stream out", Type::StreamCopyMid},
-      {"stream mid", Type::StreamCopyMid},
-      {"stream end", Type::StreamCopyEnd},
+      {"operation", Type::OnTileExecute},  {"exchange", Type::DoExchange},
+      {"scope", Type::Sequence},           {"loop", Type::Repeat},
+      {"loop end", Type::Repeat},          {"decision", Type::Sync},
+      {"host call", Type::HostFunction},   {"stream begin", Type::StreamCopyBegin},
+      {"stream in", Type::StreamCopyMid},  {"stream out", Type::StreamCopyMid},
+      {"stream mid", Type::StreamCopyMid}, {"stream end", Type::StreamCopyEnd},
       {"overflow", Type::Overflow},
   };
   const auto found = types.find(type_);

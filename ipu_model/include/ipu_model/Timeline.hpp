@@ -56,8 +56,9 @@ class Timeline {
     std::uint64_t executions = 1;  // of a loop: its trips
     Cycles cycles;                 // on the device, of all executions
     std::size_t operation = 0;     // index into Report::operations
-    std::string_view name;  // of other steps: of the stream, the host function, the loop, the scope; may be empty
-    std::uint64_t bytes = 0;       // over the host link
+    std::string_view
+        name;  // of other steps: of the stream, the host function, the loop, the scope; may be empty
+    std::uint64_t bytes = 0;        // over the host link
     std::uint64_t host_cycles = 0;  // that the device waits for the host; not part of `cycles`
     // A transfer: goes on beside the steps after it, up to the next one for which this holds as well.
     bool uses_io_tiles = false;

@@ -26,10 +26,12 @@ enum class MappingMethod {
 
 // `t` with elements before and behind it along each dimension, or along `dim`. A negative number of elements
 // takes elements away. Throws poplar_error for numbers that do not fit the shape.
-poplar::Tensor pad(poplar::Graph& graph, const poplar::Tensor& t, const std::vector<std::ptrdiff_t>& paddingLower,
+poplar::Tensor pad(poplar::Graph& graph, const poplar::Tensor& t,
+                   const std::vector<std::ptrdiff_t>& paddingLower,
                    const std::vector<std::ptrdiff_t>& paddingUpper, float val = 0.0f,
                    padding::MappingMethod mappingMethod = padding::MappingMethod::ZERO);
-poplar::Tensor pad(poplar::Graph& graph, const poplar::Tensor& t, const std::vector<std::ptrdiff_t>& paddingLower,
+poplar::Tensor pad(poplar::Graph& graph, const poplar::Tensor& t,
+                   const std::vector<std::ptrdiff_t>& paddingLower,
                    const std::vector<std::ptrdiff_t>& paddingUpper, int val,
                    padding::MappingMethod mappingMethod = padding::MappingMethod::ZERO);
 poplar::Tensor pad(poplar::Graph& graph, const poplar::Tensor& t, std::ptrdiff_t paddingLower,

@@ -298,9 +298,9 @@ class Run {
   std::size_t index_;
 };
 
-// One execution of a block (Engine option profiler.blocks.filter or profiler.programs.filter), or a phase of a
-// transfer (debug.instrumentExternalExchange). Cycles count from the first run and include those that wait for
-// the host.
+// One execution of a block (Engine option profiler.blocks.filter or profiler.programs.filter), or a phase of
+// a transfer (debug.instrumentExternalExchange). Cycles count from the first run and include those that wait
+// for the host.
 class BlockExecution {
  public:
   BlockExecution(Data data, std::size_t run, std::size_t block, std::uint64_t run_begin)
@@ -323,8 +323,8 @@ class BlockExecution {
 class ExecutionReport {
  public:
   explicit ExecutionReport(Data data) : data_(std::move(data)) {}
-  // Of all runs, in the order of their begin. One tile of each IPU has blocks (profiler.blocks.tile), those of
-  // transfers are on the tile that has the first element.
+  // Of all runs, in the order of their begin. One tile of each IPU has blocks (profiler.blocks.tile), those
+  // of transfers are on the tile that has the first element.
   std::vector<BlockExecution> blocks(std::size_t tile) const;
   std::vector<Run> runs() const;
   std::vector<ExecutionStep> steps() const;  // of all runs
