@@ -4,7 +4,10 @@
 #include <functional>
 #include <map>
 #include <regex>
+#include <utility>
+#include <vector>
 
+#include "codelets/nearest_names.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -208,11 +211,14 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
   for (const auto& [name, value] : flags) {
     const auto found = known.find(name);
     if (found != known.end() && found->second(value)) continue;
-    std::string names;
-    for (const auto& entry : known) names += (names.empty() ? "" : ", ") + entry.first;
-    throw poplar::invalid_option(
-        "Engine: " + (found == known.end() ? "there is no option '" + name + "'; the options are: " + names
-                                           : "the option '" + name + "' cannot be '" + value + "'"));
+    if (found != known.end())
+      throw poplar::invalid_option("Engine: the option '" + name + "' cannot be '" + value + "'");
+    std::vector<std::string> names;
+    for (const auto& entry : known) names.push_back(entry.first);
+    std::string nearest;
+    for (const std::string& one : NearestNames(name, std::move(names), 5))
+      nearest += (nearest.empty() ? "" : ", ") + one;
+    throw poplar::invalid_option("Engine: there is no option '" + name + "'; the nearest are: " + nearest);
   }
   if (values.all && !values.has_graph) values.options.graph_profile = true;
   if (values.all && !values.has_execution) values.options.execution_profile = true;

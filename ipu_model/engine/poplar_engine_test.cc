@@ -284,7 +284,15 @@ TEST(OptionsAreChecked) {
   Graph graph(device);
   const Executable executable = compileGraph(graph, {Sequence()}, {{"debug.instrument", "true"}});
   CHECK(Contains(MessageOf<invalid_option>([&] { Engine(executable, {{"debug.instrumnt", "true"}}); }),
-                 "debug.instrument,"));
+                 "the nearest are: debug.instrument,"));
+  // Of programs of others; whole numbers may be hexadecimal.
+  Engine(executable, {{"debug.loweredVarDumpFile", "vars.capnp"},
+                      {"opt.maxCopyMergeSize", "8388608"},
+                      {"target.supervisorStackSizeInBytes", "0x80"},
+                      {"target.workerStackSizeInBytes", "0x200"}});
+  CHECK(Contains(
+      MessageOf<invalid_option>([&] { Engine(executable, {{"target.workerStackSizeInBytes", "0x2g"}}); }),
+      "cannot be '0x2g'"));
   CHECK(Contains(MessageOf<invalid_option>([&] { Engine(executable, {{"debug.instrument", "yes"}}); }),
                  "cannot be 'yes'"));
   OptionFlags flags;
@@ -389,6 +397,15 @@ TEST(CodeletsCompiledAheadOfTime) {
   const ComputeSet set = graph.addComputeSet("scale");
   // In place: one vertex reads and writes the same elements.
   graph.setTileMapping(graph.addVertex(set, "Scale", {{"in", x}, {"out", x}}), 1);
+  std::ostringstream vertices;
+  graph.outputVertexGraph(vertices, {Sequence{Execute(set), Execute(set)}});
+  CHECK_EQ(vertices.str(),
+           "digraph vertex_graph {\n"
+           "  cs0_0 [shape=box,label=\"Scale of scale, tile 1\"];\n"
+           "  v0 [label=\"x\"];\n"
+           "  v0 -> cs0_0 [label=\"in\"];\n"
+           "  cs0_0 -> v0 [label=\"out\"];\n"
+           "}\n");
   graph.createHostWrite("x", x);
   graph.createHostRead("x", x);
   InBothModes([&](const OptionFlags& mode) {

@@ -129,6 +129,9 @@ TEST(ProgramsAreDumped) {
   CHECK(Contains(text.str(), "op1 [shape=box,"));
   CHECK(Contains(text.str(), "[label=\"x\"]"));
   text.str("");
+  graph.serialize(text, SerializationFormat::Binary);
+  CHECK(Contains(text.str(), R"({"name":"y","type":"float","shape":[2],"constant":false,"on":[1]})"));
+  text.str("");
   dumpProgram(graph, Sequence(), text);
   CHECK_EQ(text.str(), std::string("{\"type\":\"Sequence\",\"name\":\"\"}\n"));
 }

@@ -1,11 +1,13 @@
-// poplar::program::dumpProgram and poplar::Graph::outputComputeGraph.
+// poplar::program::dumpProgram, and what poplar::Graph writes for readers: graphs of operations and of vertices.
 #include <ostream>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "core/graph/compute_set.h"
 #include "core/graph/graph_impl.h"
 #include "core/json.h"
+#include "core/program/execute.h"
 #include "core/program/program_node.h"
 #include "poplar/Program.hpp"
 
@@ -113,6 +115,58 @@ void Graph::outputComputeGraph(std::ostream& out, const std::vector<program::Pro
   out << "digraph compute_graph {\n";
   for (const program::Program& program : programs)
     WriteOperations(*impl_, *program.node(), &count, &shown, out);
+  out << "}\n";
+}
+
+namespace {
+
+// The vertices of a compute set, each with the variables that its fields are connected to.
+void WriteVertices(const ipu_model::GraphImpl& graph, const ipu_model::ComputeSetData& set,
+                   std::set<unsigned>* shown, std::ostream& out) {
+  for (std::size_t v = 0; v < set.vertices.size(); ++v) {
+    const ipu_model::VertexState& vertex = set.vertices[v];
+    const std::string number = "cs" + std::to_string(set.id) + "_" + std::to_string(v);
+    std::string label = std::string(vertex.type->name) + " of " + set.name;
+    if (vertex.tile) label += ", tile " + std::to_string(*vertex.tile);
+    out << "  " << number << " [shape=box,label=" << ipu_model::QuotedJson(label) << "];\n";
+    for (std::size_t f = 0; f < vertex.fields.size(); ++f) {
+      const ipu_model::codelet::Field& field = vertex.type->fields[f];
+      std::set<unsigned> variables;
+      for (const Tensor& edge : vertex.fields[f].edges) {
+        if (!edge.valid()) continue;
+        for (const VariableInterval& region : edge.getVarRegions()) variables.insert(region.var.id());
+      }
+      for (const unsigned id : variables) {
+        const std::string variable = "v" + std::to_string(id), name = ipu_model::QuotedJson(field.name);
+        if (shown->insert(id).second)
+          out << "  " << variable << " [label=" << ipu_model::QuotedJson(graph.variables.at(id).name) << "];\n";
+        if (field.direction != ipu_model::codelet::kWrite)
+          out << "  " << variable << " -> " << number << " [label=" << name << "];\n";
+        if (field.direction != ipu_model::codelet::kRead)
+          out << "  " << number << " -> " << variable << " [label=" << name << "];\n";
+      }
+    }
+  }
+}
+
+void WriteComputeSets(const ipu_model::GraphImpl& graph, const ipu_model::ProgramNode& node,
+                      std::set<const ipu_model::ComputeSetData*>* written, std::set<unsigned>* shown,
+                      std::ostream& out) {
+  if (const auto* execute = dynamic_cast<const ipu_model::Execute*>(node.operation.get())) {
+    if (execute->set() != nullptr && written->insert(execute->set()).second)
+      WriteVertices(graph, *execute->set(), shown, out);
+  }
+  for (const auto& child : node.children) WriteComputeSets(graph, *child, written, shown, out);
+}
+
+}  // namespace
+
+void Graph::outputVertexGraph(std::ostream& out, const std::vector<program::Program>& programs) const {
+  std::set<const ipu_model::ComputeSetData*> written;
+  std::set<unsigned> shown;
+  out << "digraph vertex_graph {\n";
+  for (const program::Program& program : programs)
+    WriteComputeSets(*impl_, *program.node(), &written, &shown, out);
   out << "}\n";
 }
 

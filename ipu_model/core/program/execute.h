@@ -56,6 +56,7 @@ class Execute : public Operation {
   // For an operation that was read: sets the code of the vertices. Throws SerialiseError.
   void Attach(const std::vector<std::shared_ptr<const CodeletLibrary>>& libraries);
   const VertexProgram* program() const { return program_.get(); }
+  const ComputeSetData* set() const { return set_.get(); }  // null for an operation that was read
 
   std::string_view kind() const override { return "poplar::execute"; }
   void Write(Writer& writer) const override;
