@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, size_in_bytes
-from jax_ipu.compiler.passes.collectives.sums_after_loops import combiner, groups_key, is_sum, is_zero, linear_in
+from jax_ipu.compiler.passes.collectives.sums_after_loops import (
+    addends,
+    attributes,
+    combiner,
+    groups_key,
+    is_sum,
+    is_zero,
+    linear_in,
+)
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.types import SIZE, Shape, num_elements
 
@@ -73,8 +81,7 @@ class _Scatters:
         part, dim = result.shape, way.dims[body.results[index]]
         model = way.scatters[0]
         before.location = behind.location = model.location
-        attrs = {k: v for k, v in model.attrs.items() if k not in ("result_layout", "xla_shape")}
-        attrs["scatter_dimension"] = dim
+        attrs = {**attributes(model), "scatter_dimension": dim}
         region = combiner(result.dtype, model.location)
         scatter = Op("reduce_scatter", (), [(part, result.dtype)], attrs, (region,), model.location)
         behind.ops.append(scatter)
@@ -96,38 +103,15 @@ class _Scatters:
 
 def _way(body: Block, index: int) -> _Way | None:
     """How the body makes the carried value; None if it does anything else, or uses a value on the way again."""
-    state = body.args[index]
-    scatters: list[Op] = []
-    between: set[Op] = set()
-    seen_state = False
-    # Values, and whether they are added to the result as they are.
-    waiting = [(body.results[index], True)]
-    inside = set(body.ops)
-    while waiting:
-        value, is_added = waiting.pop()
-        if is_zero(value):
-            continue
-        op = value.op
-        if len(value.users) != 1 or (op is None and value is not state) or (op is not None and op not in inside):
-            return None
-        if op is None:
-            if not is_added:
-                return None
-            seen_state = True
-        elif is_sum(op, "reduce_scatter"):
-            scatters.append(op)
-        elif op.name in _ELEMENTWISE or op.name == "transpose":
-            operands = linear_in(op)
-            if operands is None:
-                return None
-            between.add(op)
-            plain = op.name == "add"
-            waiting += [(o, is_added and (plain or (op.name == "subtract" and i == 0))) for i, o in enumerate(operands)]
-        else:
-            return None
-    if not seen_state or not scatters or len({groups_key(op) for op in scatters}) > 1:
+
+    def operands_of(op: Op) -> list[Value] | None:
+        return linear_in(op) if op.name in _ELEMENTWISE or op.name == "transpose" else None
+
+    found = addends(body, index, lambda op: is_sum(op, "reduce_scatter"), operands_of)
+    scatters = [value.op for value in found.values if value.op is not None] if found is not None else []
+    if found is None or len({groups_key(op) for op in scatters}) != 1:
         return None
-    return _with_dims(body, index, [op for op in body.ops if op in between], scatters)
+    return _with_dims(body, index, [op for op in body.ops if op in found.between], scatters)
 
 
 def _with_dims(body: Block, index: int, between: list[Op], scatters: list[Op]) -> _Way | None:

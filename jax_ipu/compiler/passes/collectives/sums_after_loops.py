@@ -8,7 +8,8 @@ of floats change their order.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from jax_ipu.compiler.expression import single_op, splat_of
 from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, size_in_bytes
@@ -64,7 +65,7 @@ def _move(loop: Op, index: int, before: Rewriter, behind: Rewriter, module: Modu
     assert model is not None
     before.location = behind.location = model.location
     types = [(result.shape, result.dtype)]
-    total = Op("all_reduce", [], types, _attributes(model), (combiner(result.dtype, model.location),), model.location)
+    total = Op("all_reduce", [], types, attributes(model), (combiner(result.dtype, model.location),), model.location)
     if from_zero:
         result.replace_with(total.result)
         behind.ops.append(total)
@@ -81,12 +82,39 @@ def _move(loop: Op, index: int, before: Rewriter, behind: Rewriter, module: Modu
 
 
 def _sums_added(body: Block, index: int) -> list[Value] | None:
-    """The all-reduced values of which the body makes what it adds to the carried value; None if it does anything else.
+    """The all-reduced values of which the body makes what it adds to the carried value, or None: see `addends`."""
+    found = addends(body, index, is_sum, linear_in)
+    return None if found is None else found.values
 
-    None too where a value on the way is used more than once.
+
+class Addends(NamedTuple):
+    """What a loop's body adds to a carried value.
+
+    Attributes:
+        values: results of the ops that were looked for.
+        between: the ops that make the new value of these and of the old one.
+    """
+
+    values: list[Value]
+    between: set[Op]
+
+
+def addends(
+    body: Block, index: int, is_wanted: Callable[[Op], bool], operands_of: Callable[[Op], list[Value] | None]
+) -> Addends | None:
+    """How the body makes the carried value: the old one, to which it adds what it makes of the results of wanted ops.
+
+    Args:
+        body: of a loop.
+        index: the carried value's.
+        is_wanted: whether an op's result is an addend.
+        operands_of: the operands in which another op is linear, None where it is not or may not lie between.
+
+    Returns:
+        None if the body does anything else, or uses a value on the way twice.
     """
     state = body.args[index]
-    sums: list[Value] = []
+    found = Addends([], set())
     seen_state = False
     # Values, and whether they are added to the result as they are.
     waiting = [(body.results[index], True)]
@@ -102,14 +130,15 @@ def _sums_added(body: Block, index: int) -> list[Value] | None:
             if not is_added:
                 return None
             seen_state = True
-        elif is_sum(op):
-            sums.append(value)
-        elif (operands := linear_in(op)) is not None:
+        elif is_wanted(op):
+            found.values.append(value)
+        elif (operands := operands_of(op)) is not None:
+            found.between.add(op)
             plain = op.name == "add"
             waiting += [(o, is_added and (plain or (op.name == "subtract" and i == 0))) for i, o in enumerate(operands)]
         else:
             return None
-    return sums if seen_state else None
+    return found if seen_state else None
 
 
 def linear_in(op: Op) -> list[Value] | None:
@@ -158,8 +187,8 @@ def groups_key(op: Op | None) -> Any:
     return str(op.attrs.get("replica_groups")), bool(op.attrs.get("use_global_device_ids")), channel_of(op) > 0
 
 
-def _attributes(model: Op) -> dict[str, Any]:
-    """Those of an all-reduce over the same groups; the others describe the shape."""
+def attributes(model: Op) -> dict[str, Any]:
+    """Those of a collective over the same groups; the others describe the shape."""
     return {k: v for k, v in model.attrs.items() if k not in ("result_layout", "xla_shape")}
 
 
