@@ -86,7 +86,7 @@ def test_counts_are_those_of_xla(name):
     for counted in (program.cost_analysis(), program.compile().cost_analysis()):
         assert counted["flops"] == expected.get("flops", 0)
         assert counted["transcendentals"] == expected.get("transcendentals", 0)
-        assert counted["bytes accessed"] >= 0
+        assert "bytes accessed" in counted
 
 
 @pytest.mark.parametrize("name", OTHER)

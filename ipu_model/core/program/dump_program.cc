@@ -1,4 +1,5 @@
-// poplar::program::dumpProgram, and what poplar::Graph writes for readers: graphs of operations and of vertices.
+// poplar::program::dumpProgram, and what poplar::Graph writes for readers: graphs of operations and of
+// vertices.
 #include <ostream>
 #include <set>
 #include <string>
@@ -139,7 +140,8 @@ void WriteVertices(const ipu_model::GraphImpl& graph, const ipu_model::ComputeSe
       for (const unsigned id : variables) {
         const std::string variable = "v" + std::to_string(id), name = ipu_model::QuotedJson(field.name);
         if (shown->insert(id).second)
-          out << "  " << variable << " [label=" << ipu_model::QuotedJson(graph.variables.at(id).name) << "];\n";
+          out << "  " << variable << " [label=" << ipu_model::QuotedJson(graph.variables.at(id).name)
+              << "];\n";
         if (field.direction != ipu_model::codelet::kWrite)
           out << "  " << variable << " -> " << number << " [label=" << name << "];\n";
         if (field.direction != ipu_model::codelet::kRead)

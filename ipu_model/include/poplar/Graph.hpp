@@ -309,11 +309,12 @@ class Graph {
   // Writes the operations of programs in Graphviz's DOT: a node with the name of each, in the order in which
   // they run, and the variables between them.
   void outputComputeGraph(std::ostream& out, const std::vector<program::Program>& programs = {}) const;
-  // The same of the vertices of the compute sets that programs execute: a node for each, with its type and tile.
+  // The same of the vertices of the compute sets that programs execute: a node for each, with its type and
+  // tile.
   void outputVertexGraph(std::ostream& out, const std::vector<program::Program>& programs = {}) const;
 
-  // Writes a description in JSON, the model's own, in either format: the target, variables with their type, shape
-  // and tiles, streams.
+  // Writes a description in JSON, the model's own, in either format: the target, variables with their type,
+  // shape and tiles, streams.
   void serialize(std::ostream& out, SerializationFormat format) const;
 
   // A program for Call, whose code is stored only once.
