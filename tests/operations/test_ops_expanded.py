@@ -205,7 +205,7 @@ OWN = {
   %r = stablehlo.subtract %c, %f : tensor<3xf32>""",
             ("%r", "tensor<3xf32>"),
         ),
-        np.array([1, 1, 0], np.float32),
+        np.zeros(3, np.float32),
     ),
     "quantized_to_unsigned": (
         quantized("u8:f32, 2.0:5"),
