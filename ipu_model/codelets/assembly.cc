@@ -48,6 +48,7 @@ Operand ParseOperand(const std::string& text) {
     if (!part[0].empty()) operand.base = WholeRegister(part[0]);
     if (!part[1].empty()) operand.index = WholeRegister(part[1]);
     if (!part[2].empty()) operand.scale = std::strtoll(part[2].c_str(), nullptr, 0);
+    if (operand.base == "rsp" && operand.index.empty()) operand.name = text;
   } else if (text[0] == '%') {
     operand.kind = Operand::kRegister;
     operand.name = WholeRegister(text);
@@ -130,9 +131,15 @@ std::map<std::string, Function> FunctionsIn(const std::string& text) {
   return functions;
 }
 
-std::optional<Step> StepOf(const Instruction& instruction) {
+namespace {
+
+bool IsPlace(const Operand& o, bool on_stack) {
+  return o.kind == Operand::kRegister || (on_stack && o.kind == Operand::kMemory && !o.name.empty());
+}
+
+std::optional<Step> StepBetween(const Instruction& instruction, bool on_stack) {
   const std::vector<Operand>& o = instruction.operands;
-  if (o.empty() || o.back().kind != Operand::kRegister) return std::nullopt;
+  if (o.empty() || !IsPlace(o.back(), on_stack)) return std::nullopt;
   const std::string& to = o.back().name;
   if (o.size() == 1) {
     if (instruction.Begins("inc")) return Step{to, to, 1};
@@ -144,19 +151,27 @@ std::optional<Step> StepOf(const Instruction& instruction) {
     if (instruction.Is("addq") || instruction.Is("addl")) return Step{to, to, o[0].number};
     if (instruction.Is("subq") || instruction.Is("subl")) return Step{to, to, -o[0].number};
   }
-  if (o[0].kind == Operand::kRegister && instruction.Begins("mov")) return Step{to, o[0].name, 0};
+  if (IsPlace(o[0], on_stack) && instruction.Begins("mov")) return Step{to, o[0].name, 0};
   if (o[0].kind == Operand::kMemory && instruction.Begins("lea") && o[0].index.empty())
     return Step{to, o[0].base, o[0].number};
   return std::nullopt;
 }
 
-std::string Changes(const Instruction& instruction) {
-  if (instruction.operands.empty() || instruction.operands.back().kind != Operand::kRegister) return "";
+std::string ChangedPlace(const Instruction& instruction, bool on_stack) {
+  if (instruction.operands.empty() || !IsPlace(instruction.operands.back(), on_stack)) return "";
   for (const char* reader :
        {"cmp", "test", "push", "bt", "vcomi", "vucomi", "ucomi", "comi", "vptest", "j"}) {
     if (instruction.Begins(reader)) return "";
   }
   return instruction.operands.back().name;
 }
+
+}  // namespace
+
+bool IsOnStack(const std::string& name) { return !name.empty() && name.back() == ')'; }
+std::optional<Step> StepOf(const Instruction& instruction) { return StepBetween(instruction, false); }
+std::optional<Step> StepOnStackOf(const Instruction& instruction) { return StepBetween(instruction, true); }
+std::string Changes(const Instruction& instruction) { return ChangedPlace(instruction, false); }
+std::string ChangesOnStack(const Instruction& instruction) { return ChangedPlace(instruction, true); }
 
 }  // namespace ipu_model::assembly

@@ -14,7 +14,7 @@ namespace ipu_model::assembly {
 struct Operand {
   enum Kind { kRegister, kImmediate, kMemory, kLabel } kind = kLabel;
   std::string text;         // as it is written
-  std::string name;         // of a register: that of all its 64 bits; "" for others
+  std::string name;         // of a register: that of all its 64 bits; of a place on the stack: its address
   std::int64_t number = 0;  // an immediate; the displacement of memory
   std::string base, index;  // of memory: registers, or ""
   std::int64_t scale = 1;
@@ -44,8 +44,14 @@ struct Step {
   std::int64_t number = 0;
 };
 std::optional<Step> StepOf(const Instruction& instruction);
+// Whether a name is that of a place on the stack, "-4(%rsp)", and not of a register.
+bool IsOnStack(const std::string& name);
+// StepOf where places on the stack count as registers: a volatile variable is there all the time.
+std::optional<Step> StepOnStackOf(const Instruction& instruction);
 // The register that an instruction changes, or "".
 std::string Changes(const Instruction& instruction);
+// The register or the place on the stack.
+std::string ChangesOnStack(const Instruction& instruction);
 
 }  // namespace ipu_model::assembly
 

@@ -74,6 +74,20 @@ const Case kCases[] = {
      ".L2:\n\tmovl\t(%rdi), %eax\n\taddq\t$4, %rdi\n\ttestl\t%eax, %eax\n\tje\t.L4\n"
      ".L3:\n\tcmpq\t%rdi, %rcx\n\tjne\t.L2\n\tret\n.L4:\n\tincl\t%edx\n\tjmp\t.L3\n",
      "once 1+0 vector 0+0 loop 5+0 by 4"},
+    {"a volatile counter, loaded for its test",
+     "\tmovl\t$0, -4(%rsp)\n\tmovl\t-4(%rsp), %eax\n\tcmpl\t$99, %eax\n\tjg\t.L2\n"
+     ".L3:\n\tmovl\t-4(%rsp), %eax\n\tvaddss\t%xmm1, %xmm0, %xmm0\n\taddl\t$1, %eax\n\tmovl\t%eax, -4(%rsp)\n"
+     "\tmovl\t-4(%rsp), %edx\n\tcmpl\t$99, %edx\n\tjle\t.L3\n.L2:\n\tret\n",
+     "once 705+0 vector 0+0"},
+    {"a volatile counter, stored behind its test",
+     "\txorl\t%eax, %eax\n\tmovl\t$100, -4(%rsp)\n.L3:\n\tmovl\t-4(%rsp), %eax\n\tvaddss\t%xmm1, %xmm0, "
+     "%xmm0\n"
+     "\tsubl\t$1, %eax\n\tmovl\t%eax, -4(%rsp)\n\tjne\t.L3\n\tret\n",
+     "once 502+0 vector 0+0"},
+    {"a volatile counter, changed where it is",
+     "\tmovl\t$0, -4(%rsp)\n.L3:\n\tincl\t-4(%rsp)\n\tvaddss\t%xmm1, %xmm0, %xmm0\n\tcmpl\t$8, -4(%rsp)\n"
+     "\tjne\t.L3\n\tret\n",
+     "once 34+0 vector 0+0"},
     {"a loop that counts to a constant, in one that does not",
      ".L2:\n\txorl\t%eax, %eax\n.L3:\n\tvaddss\t%xmm1, %xmm0, %xmm0\n\taddl\t$2, %eax\n\tcmpl\t$8, %eax\n"
      "\tjne\t.L3\n\tvmovss\t%xmm0, (%rdi)\n\taddq\t$4, %rdi\n\tcmpq\t%rdi, %rcx\n\tjne\t.L2\n\tret\n",

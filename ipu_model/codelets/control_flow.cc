@@ -180,7 +180,10 @@ bool ControlFlow::CountsTrips(const CodeLoop& loop, std::size_t block) const {
   if (const auto step = assembly::StepOf(test); step.has_value()) return step->to == step->from;
   if (!test.Begins("cmp") && !test.Begins("test")) return false;
   for (const Operand& o : test.operands) {
-    if (o.kind == Operand::kRegister && RegisterStep(o.name, loop, 0) != 0) return true;
+    if (o.kind != Operand::kRegister || RegisterStep(o.name, loop, 0) == 0) continue;
+    // No instruction counts on the stack.
+    const auto copy = ChangedIn(o.name, loop).copy;
+    if (!copy.has_value() || !assembly::IsOnStack(copy->from)) return true;
   }
   return false;
 }
@@ -197,42 +200,39 @@ std::uint64_t ControlFlow::StrideOf(const CodeLoop& loop) const {
   return static_cast<std::uint64_t>(stride);
 }
 
-std::int64_t ControlFlow::RegisterStep(const std::string& name, const CodeLoop& loop, int depth) const {
-  if (name.empty() || name == "rip" || depth > 8) return 0;
-  std::int64_t sum = 0;
-  bool is_stepped = false, is_other = false;
-  const Instruction* copy = nullptr;
+ControlFlow::Changed ControlFlow::ChangedIn(const std::string& place, const CodeLoop& loop) const {
+  Changed result;
   ForEachIn(loop, [&](const Instruction& i, std::int64_t times) {
-    if (assembly::Changes(i) != name) return;
-    const auto step = assembly::StepOf(i);
-    if (step.has_value() && step->from == name) {
-      sum += step->number * times;
-      is_stepped = true;
-    } else if (step.has_value() || i.Begins("lea")) {
-      copy = &i;
+    if (assembly::ChangesOnStack(i) != place) return;
+    const auto step = assembly::StepOnStackOf(i);
+    if (step.has_value() && step->from == place) {
+      result.sum += step->number * times;
+      result.is_stepped = true;
+    } else if (step.has_value()) {
+      result.copy = step;
     } else {
-      is_other = true;
+      result.is_other = true;
     }
   });
-  if (is_other) return 0;
-  if (copy == nullptr) return is_stepped ? sum : 0;
-  const auto step = assembly::StepOf(*copy);
-  if (!step.has_value()) return 0;
+  return result;
+}
+
+std::int64_t ControlFlow::RegisterStep(const std::string& name, const CodeLoop& loop, int depth) const {
+  if (name.empty() || name == "rip" || depth > 8) return 0;
+  const Changed of_name = ChangedIn(name, loop);
+  if (of_name.is_other) return 0;
+  if (!of_name.copy.has_value()) return of_name.is_stepped ? of_name.sum : 0;
   // A register that is what another was, plus a constant: "lea 4(%rax), %rcx ... mov %rcx, %rax".
-  std::string at = step->from;
-  std::int64_t offset = step->number + sum;
+  std::string at = of_name.copy->from;
+  std::int64_t offset = of_name.copy->number + of_name.sum;
   for (int n = 0; n < 8; ++n) {
-    std::optional<assembly::Step> before;
-    ForEachIn(loop, [&](const Instruction& i, std::int64_t) {
-      const auto s = assembly::StepOf(i);
-      if (s.has_value() && s->to == at && s->from != at) before = s;
-    });
-    if (!before.has_value()) break;
-    offset += before->number;
-    at = before->from;
+    const Changed before = ChangedIn(at, loop);
+    if (before.is_other || !before.copy.has_value()) break;
+    offset += before.copy->number + before.sum;
+    at = before.copy->from;
     if (at == name) return offset;
   }
-  return RegisterStep(step->from, loop, depth + 1);
+  return RegisterStep(of_name.copy->from, loop, depth + 1);
 }
 
 std::int64_t ControlFlow::AddressStep(const Operand& memory, const CodeLoop& loop, std::size_t block,
@@ -259,18 +259,25 @@ std::uint64_t ControlFlow::ConstantTrips(const CodeLoop& loop) const {
   if (loop.latches.size() != 1) return 0;
   const CodeBlock& latch = blocks_[*loop.latches.begin()];
   if (latch.end - latch.begin < 2 || latch.next.size() != 2) return 0;
-  const Instruction &jump = code_[latch.end - 1], &test = code_[latch.end - 2];
+  const Instruction& jump = code_[latch.end - 1];
+  // Moves leave the flags as they are: a volatile counter is stored behind its test.
+  std::size_t at = latch.end - 2;
+  while (at > latch.begin && code_[at].Begins("mov")) --at;
+  const Instruction& test = code_[at];
   std::string name;
   std::int64_t limit = 0;
   if (test.Begins("cmp") && test.operands.size() == 2 && test.operands[0].kind == Operand::kImmediate) {
     name = test.operands[1].name;
     limit = test.operands[0].number;
-  } else if (const auto step = assembly::StepOf(test); step.has_value() && step->to == step->from) {
+  } else if (const auto step = assembly::StepOnStackOf(test); step.has_value() && step->to == step->from) {
     name = step->to;
   }
   if (name.empty()) return 0;
   const std::int64_t step = RegisterStep(name, loop, 0);
-  const auto start = ConstantBefore(name, loop);
+  // A counter on the stack is loaded for the test.
+  const auto copy = ChangedIn(name, loop).copy;
+  const auto start =
+      ConstantBefore(copy.has_value() && assembly::IsOnStack(copy->from) ? copy->from : name, loop);
   if (step == 0 || !start.has_value()) return 0;
   const std::int64_t distance = (limit - *start) * (step > 0 ? 1 : -1), size = std::abs(step);
   if (distance <= 0) return 0;
@@ -283,7 +290,7 @@ std::optional<std::int64_t> ControlFlow::ConstantBefore(const std::string& name,
     b = dominator_[b];
     for (std::size_t i = blocks_[b].end; i > blocks_[b].begin; --i) {
       const Instruction& at = code_[i - 1];
-      if (assembly::Changes(at) != name) continue;
+      if (assembly::ChangesOnStack(at) != name) continue;
       const std::vector<Operand>& o = at.operands;
       if (o.size() != 2) return std::nullopt;
       if (at.Begins("mov") && o[0].kind == Operand::kImmediate) return o[0].number;

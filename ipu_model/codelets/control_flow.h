@@ -64,7 +64,15 @@ class ControlFlow {
   template <typename Visit>
   void ForEachIn(const CodeLoop& loop, const Visit& visit) const;
 
-  // What one trip adds to a register; 0 if it is not a constant.
+  // What one trip adds to a register or a place on the stack itself, and what that becomes a copy of.
+  struct Changed {
+    std::int64_t sum = 0;
+    bool is_stepped = false, is_other = false;
+    std::optional<assembly::Step> copy;
+  };
+  Changed ChangedIn(const std::string& place, const CodeLoop& loop) const;
+
+  // What one trip adds to a register or a place on the stack; 0 if it is not a constant.
   std::int64_t RegisterStep(const std::string& name, const CodeLoop& loop, int depth) const;
 
   // What one trip adds to an address that an instruction of a block uses.
@@ -78,7 +86,7 @@ class ControlFlow {
   // The trips of a loop that counts from a constant to a constant, else 0.
   std::uint64_t ConstantTrips(const CodeLoop& loop) const;
 
-  // The constant that a register has when a loop begins.
+  // The constant that a register or a place on the stack has when a loop begins.
   std::optional<std::int64_t> ConstantBefore(const std::string& name, const CodeLoop& loop) const;
 
   const std::vector<assembly::Instruction>& code_;
