@@ -25,7 +25,7 @@ Tensor PadAlong(const Tensor& t, std::ptrdiff_t lower, std::ptrdiff_t upper, uns
   const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, -lower),
                        end = size - std::max<std::ptrdiff_t>(0, -upper);
   if (begin > end) {
-    throw poplar::poplar_error("pad: " + std::to_string(-lower) + " and " + std::to_string(-upper) +
+    throw poplar::poplar_error("pad: " + std::to_string(begin) + " and " + std::to_string(size - end) +
                                " elements cannot be taken away from the " + std::to_string(size) +
                                " of dimension " + std::to_string(dim));
   }

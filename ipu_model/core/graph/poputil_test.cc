@@ -80,6 +80,12 @@ TEST(ConstantsPad) {
   CHECK(mapping.at(0).empty() && mapping.at(1) == std::vector<Interval>({{0, 4}}));
   CHECK(g.Values(near) == std::vector<float>({7, 0, 1, 7}));
   CHECK_THROWS(poplar_error, popops::pad(g.graph, near, -3, -2, 0));
+  try {
+    popops::pad(g.graph, near, -9, 2, 0);
+    CHECK(false);
+  } catch (const poplar_error& error) {
+    CHECK(std::string(error.what()).find("pad: 9 and 0 elements cannot be taken away from the 4") == 0);
+  }
   CHECK_THROWS(poplar_error, popops::pad(g.graph, near, {1, 1}, {1, 1}));
   CHECK_THROWS(poplar_error, popops::pad(g.graph, near, 1, 1, 1));
 }
