@@ -17,13 +17,12 @@ from jax.sharding import PartitionSpec as P
 import jax_ipu
 from jax_ipu import reports
 from jax_ipu.compiler.accuracy import ACCURACY
-from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.compiler.user_shapes import with_user_shapes
 from jax_ipu.reports import html
 from jax_ipu.reports.data import floor_plan
-from jax_ipu.reports.insights import insights, what_helps
+from jax_ipu.reports.insights import what_helps
 from support import report_programs
-from support.report_programs import LARGE, NOT_PLANNED, PROGRAMS, TARGET, TILES, shape
+from support.report_programs import LARGE, NOT_PLANNED, PROGRAMS, TARGET, TILES, error_text, matrix, shape
 from support.supersteps import expanded
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,28 +34,6 @@ def made(request):
     fun, args, donated = PROGRAMS[request.param]
     given = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
     return request.param, given, jax_ipu.estimate(fun, *args, target=TARGET, donate_argnums=donated)
-
-
-def matrix(table):
-    rows = []
-    for row in table["data"]:
-        rows.append(rows[row["same"]] if isinstance(row, dict) and "same" in row else expanded(row))
-    result = np.array(rows, np.int64).reshape(table["rows"], table["columns"])
-    assert len(rows) == table["rows"]
-    return result
-
-
-def tile_bytes(data):
-    rows = []
-    for variable in data["variables"]:
-        row = variable["tile_bytes"]
-        rows.append(rows[row["same"]] if "same" in row else expanded(row))
-    return rows
-
-
-def ranges(variable):
-    ends = variable.get("ranges") or [variable["first_step"], variable["last_step"]]
-    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def test_sums_are_those_of_the_estimate(made):
@@ -89,42 +66,6 @@ def test_sums_are_those_of_the_estimate(made):
     assert moved == {"in": wanted["host_bytes_in"], "out": wanted["host_bytes_out"]}
     assert (expanded(steps["executions"]) * expanded(steps["link_bytes"])).sum() == wanted["link_bytes"]
     assert (wanted["link_bytes"] > 0) == (name == "four IPUs")
-
-
-def test_memory_is_that_of_the_estimate(made):
-    name, report, estimate = made
-    data = report.as_dict()
-    if name == "much too large":
-        assert data["memory"] is None
-        assert sum(v["bytes"] for v in data["variables"]) == estimate.total_bytes
-        return
-    total = expanded(data["memory"]["total"])
-    assert len(total) == TILES
-    assert total.max() == estimate.fullest_tile_bytes
-    assert total.sum() == estimate.total_bytes
-    categories = {part: expanded(column) for part, column in data["memory"]["categories"].items() if column is not None}
-    assert (sum(categories.values()) == total).all()
-    fixed = sum(categories.get(part, np.zeros(TILES, np.int64)) for part in ("code", "vertex_state"))
-    live = data["liveness"]
-    if data["tile_memory"] is not None and live["steps"]:
-        # Each tile's memory in each step is code, state and the variables that are live.
-        held = matrix(data["tile_memory"])
-        expected = np.tile(fixed, (live["steps"], 1))
-        for variable, row in zip(data["variables"], tile_bytes(data), strict=True):
-            assert (row.sum(), row.max(), (row > 0).sum()) == (
-                variable["bytes"],
-                variable["max_tile_bytes"],
-                variable["tiles"],
-            )
-            for first, last in ranges(variable):
-                expected[first : last + 1] += row
-        assert (held == expected).all()
-        assert (held.sum(1) == live["always_live_bytes"] + expanded(live["not_always_live"])).all()
-        assert (held.max(1) == expanded(live["max_tile"])).all()
-        assert (held[np.arange(len(held)), expanded(live["fullest"])] == held.max(1)).all()
-        assert (expanded(live["not_always_live"]) >= 0).all()
-        if data["memory"]["peak_step"] is not None:
-            assert held[data["memory"]["peak_step"]].max() == estimate.fullest_tile_bytes
 
 
 COSTS = (
@@ -251,52 +192,6 @@ def test_variables_are_told_apart(made):
 def test_shapes_of_a_text():
     text = "of:\n  1 B here: variable 'a' f32[1,2]\n  1 B here: variable 'b' f32[]\n  variable 'c' f32[1,3]"
     assert with_user_shapes(text, {"a": (2, 1), "b": ()}, ()) == text.replace("f32[1,2]", "f32[2,1]")
-
-
-def test_addresses(made):
-    name, report, _ = made
-    data = report.as_dict()
-    if name == "much too large":
-        return
-    memory, steps = data["memory"], data["liveness"]["steps"]
-    total, gaps = expanded(memory["total"]), expanded(memory["gaps"])
-    assert (gaps >= 0).all()
-    addresses_of_tile = expanded(memory["addresses"]["of_tile"])
-    assert len(gaps) == len(addresses_of_tile) == TILES
-    assert addresses_of_tile[total.argmax()] >= 0
-    assert sum(map(len, memory["addresses"]["lists"])) <= 20_000
-    known = [memory["categories"][part] for part in ("code", "vertex_state")]
-    fixed = sum((expanded(column) for column in known if column is not None), np.zeros(TILES, np.int64))
-    rows = tile_bytes(data)
-    for tile in np.flatnonzero(addresses_of_tile >= 0)[:8]:
-        flat = memory["addresses"]["lists"][addresses_of_tile[tile]]
-        address = dict(zip(flat[::2], flat[1::2], strict=True))
-        assert sorted(address) == [v["id"] for v, row in zip(data["variables"], rows, strict=True) if row[tile]]
-        assert all(at % 8 == 0 for at in address.values())
-        highest = fixed[tile]
-        for step in range(steps):
-            live = [v["id"] for v in data["variables"] if any(a <= step <= b for a, b in ranges(v))]
-            end = fixed[tile]
-            for at, size in sorted((address[v], rows[v][tile]) for v in live if v in address):
-                assert at >= end
-                end = at + size
-            highest = max(highest, end)
-        # Another program than the main one may be fuller; addresses are those of the main program.
-        assert max(highest, total[tile]) == total[tile] + gaps[tile]
-
-
-def test_gaps_that_do_not_fit_are_an_insight(made):
-    _, report, _ = made
-    data = report.as_dict()
-    if data["memory"] is None:
-        return
-    total = expanded(data["memory"]["total"])
-    data = {**data, "chip": {**data["chip"], "tile_memory_bytes": int(total.max())}}
-    data["memory"] = {**data["memory"], "gaps": {"rle": [8, TILES]}}
-    (found,) = [one for one in insights(data) if one["id"] == "gaps"]
-    assert found["tiles"] == [tile for tile in range(TILES) if total[tile] + 8 > total.max()][:5]
-    data["chip"]["tile_memory_bytes"] += 8
-    assert "gaps" not in [one["id"] for one in insights(data)]
 
 
 def test_tiles_of_each_step(made):
@@ -434,22 +329,6 @@ def test_alternatives_that_were_not_tried(made):
     assert "advice=True" in found["action"]
 
 
-def test_parts_of_what_is_always_live(made):
-    name, report, _ = made
-    data = report.as_dict()
-    found = [one for one in report.insights if one["id"] == "always live"]
-    if not found:
-        assert name in NOT_PLANNED
-        return
-    parts = found[0]["parts"]
-    assert sum(parts.values()) == data["liveness"]["always_live_bytes"]
-    code = expanded(data["memory"]["categories"]["code"]).sum()
-    assert parts["code"] == code and f"{bytes_text(code)} of code" in found[0]["detail"]
-    # Only variables have types.
-    assert ("types" in found[0]["action"]) == (parts.get("variables", 0) > 0.1 * sum(parts.values()))
-    assert ("less code" in found[0]["action"]) == (code > 0.1 * sum(parts.values()))
-
-
 def test_what_helps_is_a_list(made):
     name, report, _ = made
     found = [one for one in report.insights if one["id"] == "does not fit"]
@@ -519,10 +398,6 @@ def test_accuracy_names_kinds_of_operations(made):
         assert {kind for entry in ACCURACY for kind in entry.applies_to} & known
 
 
-def error_text(error):
-    return "unknown" if error is None else f"{100 * error:.0f} %"
-
-
 def test_accuracy_is_that_of_the_manual():
     """The table of errors by kind, and that those which come from PopLibs are the medians of its tables."""
     manual = (DOCS / "model_accuracy.md").read_text()
@@ -539,19 +414,6 @@ def test_accuracy_is_that_of_the_manual():
     assert round(100 * convolutions.cycles) >= int(by_planner[1])
     assert round(100 * memory["exchange_buffers"]) >= max(int(medians["exchange buffers"]), int(by_planner[2]))
     assert round(100 * memory["vertex_state"]) >= int(medians["vertex state"])
-
-
-def test_accuracy_of_each_part_of_the_memory(made):
-    data = made[1].as_dict()
-    named = [category for entry in data["accuracy"] for category in entry["categories"]]
-    assert sorted(named) == sorted(data["memory"]["categories"] if data["memory"] else named)
-    # The report gives the error of memory that the manual gives.
-    manual = (DOCS / "model_accuracy.md").read_text()
-    rows = dict(re.findall(r"(?m)^\| ([a-z, ]+) \| (exact|unknown|\d+ %) \|", manual))
-    for entry in ACCURACY:
-        for category in entry.categories:
-            [said] = [v for parts, v in rows.items() if category.replace("_", " ") in parts.split(", ")]
-            assert said == ("exact" if entry.memory == 0 else error_text(entry.memory))
 
 
 IN_PLACE = {

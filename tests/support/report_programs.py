@@ -7,8 +7,11 @@ import zlib
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+from support.supersteps import expanded
 
 
 def shape(*sizes, dtype=jnp.float32, sharding=None):
@@ -73,3 +76,33 @@ def stored(page, name="report-data"):
     """Returns the data that the text of a page holds."""
     found = re.search(f'<script type="application/octet-stream;base64" id="{name}">(.*?)</script>', page)
     return json.loads(zlib.decompress(base64.b64decode(found.group(1)), -15))
+
+
+def matrix(table):
+    """Returns a table of the report, one row a step."""
+    rows = []
+    for row in table["data"]:
+        rows.append(rows[row["same"]] if isinstance(row, dict) and "same" in row else expanded(row))
+    result = np.array(rows, np.int64).reshape(table["rows"], table["columns"])
+    assert len(rows) == table["rows"]
+    return result
+
+
+def tile_bytes(data):
+    """Returns the bytes of each variable on each tile."""
+    rows = []
+    for variable in data["variables"]:
+        row = variable["tile_bytes"]
+        rows.append(rows[row["same"]] if "same" in row else expanded(row))
+    return rows
+
+
+def ranges(variable):
+    """Returns the first and last steps in which the variable is live."""
+    ends = variable.get("ranges") or [variable["first_step"], variable["last_step"]]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def error_text(error):
+    """Returns a relative error as the manual's tables have it."""
+    return "unknown" if error is None else f"{100 * error:.0f} %"
