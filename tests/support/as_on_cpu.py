@@ -3,7 +3,9 @@
 import jax
 import numpy as np
 
-ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
+from support.modes import on_cpu
+
+ipu = jax.devices("ipu")[0]
 
 
 def run(function, *args):
@@ -15,7 +17,7 @@ def run(function, *args):
 def reference(function, *args):
     """The same on the CPU."""
     with jax.enable_x64(any(np.asarray(a).dtype.itemsize * (1 + np.isrealobj(a)) > 8 for a in args)):
-        return jax.tree.map(np.asarray, jax.jit(function)(*jax.device_put(args, cpu)))
+        return jax.tree.map(np.asarray, on_cpu(function, args))
 
 
 def tolerance(dtype):

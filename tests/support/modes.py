@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 
 import jax
@@ -12,6 +11,7 @@ import pytest
 
 from jax_ipu import _ipu, compiler
 from jax_ipu.integration.programs import artifact
+from support.cpu_programs import QUICK, QUICKER, compiled
 
 # (execution, tiles): both modes, with few tiles and with all of them.
 MODES = [("fast", 8), ("fast", 1472), ("tile", 8), ("tile", 1472)]
@@ -59,29 +59,12 @@ def cpu_jit(function):
     return jax.jit(function, backend="cpu")
 
 
-# A reference runs once: unoptimised code takes two thirds of the time to compile.
-_QUICK = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
-# XLA's earlier loops, which jax 0.10 still has, take half of that again; they are wrong for narrow types.
-_QUICKER = {**_QUICK, "xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else _QUICK
 _WIDE = frozenset(("bool", "int32", "uint32", "int64", "uint64", "float32", "float64"))
-# Programs for the CPU, by text, arguments and XLA's options: each mode makes the same one, often of a new function.
-_cpu_executables: collections.OrderedDict[tuple, jax.stages.Compiled] = collections.OrderedDict()
 
 
 def _are_finite(leaves) -> bool:
     floats = [x for x in map(np.asarray, leaves) if jnp.issubdtype(x.dtype, jnp.inexact)]
     return all(np.isfinite(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)).all() for x in floats)
-
-
-def _compiled(lowered: jax.stages.Lowered, args, options) -> jax.stages.Compiled:
-    leaves, structure = jax.tree.flatten(args)
-    shapes = tuple((np.shape(x), np.result_type(x)) for x in leaves)
-    key = (lowered.as_text(), structure, shapes, tuple(options.items()))
-    if key not in _cpu_executables:
-        _cpu_executables[key] = lowered.compile(options)
-        if len(_cpu_executables) > 16:
-            _cpu_executables.popitem(last=False)
-    return _cpu_executables[key]
 
 
 def on_cpu(function, args):
@@ -92,10 +75,10 @@ def on_cpu(function, args):
     lowered = cpu_jit(function).lower(*args)
     if _are_finite(jax.tree.leaves(args)):
         types = {np.result_type(x).name for x in jax.tree.leaves((args, lowered.out_info))}
-        results = _compiled(lowered, args, _QUICKER if types <= _WIDE else _QUICK)(*args)
+        results = compiled(lowered, args, QUICKER if types <= _WIDE else QUICK)(*args)
         if _are_finite(jax.tree.leaves(results)):
             return results
-    return _compiled(lowered, args, {})(*args)
+    return compiled(lowered, args, {})(*args)
 
 
 def forget_executables() -> None:
