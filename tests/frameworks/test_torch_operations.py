@@ -178,6 +178,15 @@ def systems(a):
     ]
 
 
+def factors(a):
+    """LU with its pivots, and what can be left out."""
+    packed, pivots = torch.linalg.lu_factor(a)
+    parts = [
+        torch.lu_unpack(packed, pivots, data, order) for data, order in ((True, True), (False, True), (True, False))
+    ]
+    return parts, torch.linalg.lu(a)
+
+
 def triangles(a):
     """Matrices of which one triangle counts."""
     positive = a @ a.mT + torch.eye(3)
@@ -218,6 +227,7 @@ MODELS = {
     "matrices": (Function(matrices), random(3, 3, 3)),
     "systems": (Function(systems), random(2, 3, 3)),
     "triangles": (Function(triangles), random(2, 3, 3)),
+    **{f"factors of {m} x {n}": (Function(factors), random(2, 2, m, n)) for m, n in ((3, 5), (5, 3), (4, 4))},
     "a table with max_norm": (nn.Embedding(10, 4, max_norm=1.0), POSITIONS),
     "slopes at random": (nn.RReLU(), random(3, 4)),
     "complex of float64": (Function(torch.complex), random(3).double(), random(2, 3).double()),
@@ -303,6 +313,7 @@ def test_what_needs_memory_or_pivots_is_refused():
     for function, message in (
         (lambda x: x.t().as_strided((2, 2), (1, 3)), "not contiguous or is a part of another"),
         (lambda x: torch.linalg.ldl_factor(x)[0], "ldl_factor pivots by values"),
+        (lambda x: torch.linalg.lu_factor_ex(x, pivot=False)[0], "LU without pivoting"),
     ):
         with pytest.raises(NotImplementedError, match=message):
             compare(Function(function), random(3, 3))

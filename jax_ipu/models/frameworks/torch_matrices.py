@@ -54,6 +54,7 @@ def inverse(a: Any, *, check_errors: bool = False) -> tuple[Any, Any]:
 
 def lu_factor(a: Any, *, pivot: bool = True, check_errors: bool = False) -> tuple[Any, Any, Any]:
     """Returns (packed factors, pivots from 1, order of the first pivot that is zero, or 0)."""
+    _needs_pivots(pivot)
     packed, pivots, _ = lax.linalg.lu(a)
     return packed, pivots + 1, _singular(packed)
 
@@ -72,12 +73,36 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
 
 def lu(a: Any, *, pivot: bool = True) -> tuple[Any, Any, Any]:
     """Returns (permutation, lower, upper)."""
-    rows, columns = a.shape[-2:]
-    size = min(rows, columns)
+    _needs_pivots(pivot)
     packed, _, permutation = lax.linalg.lu(a)
-    lower = jnp.tril(packed[..., :, :size], -1) + jnp.eye(rows, size, dtype=a.dtype)
-    unit = jnp.eye(rows, dtype=a.dtype)
-    return jnp.swapaxes(unit[permutation], -1, -2), lower, jnp.triu(packed[..., :size, :])
+    return (_permutation(permutation, a), *_triangles(packed))
+
+
+def lu_unpack(packed: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> tuple[Any, Any, Any]:
+    """Returns (permutation, lower, upper) of packed factors and pivots from 1; what is not asked for is empty."""
+    empty = jnp.zeros(0, packed.dtype)
+    lower, upper = _triangles(packed) if unpack_data else (empty, empty)
+    if not unpack_pivots:
+        return empty, lower, upper
+    order = lax.linalg.lu_pivots_to_permutation(pivots - 1, packed.shape[-2])
+    return _permutation(order, packed), lower, upper
+
+
+def _needs_pivots(pivot: bool) -> None:
+    if not pivot:
+        raise NotImplementedError("LU without pivoting is not implemented, as on PyTorch's CPU: leave out pivot=False")
+
+
+def _triangles(packed: Any) -> tuple[Any, Any]:
+    rows, columns = packed.shape[-2:]
+    size = min(rows, columns)
+    lower = jnp.tril(packed[..., :, :size], -1) + jnp.eye(rows, size, dtype=packed.dtype)
+    return lower, jnp.triu(packed[..., :size, :])
+
+
+def _permutation(order: Any, of: Any) -> Any:
+    """The matrix whose product with rows in this order is the rows of the matrices `of`."""
+    return jnp.swapaxes(jnp.eye(of.shape[-2], dtype=of.dtype)[order], -1, -2)
 
 
 def ldl_factor(a: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:

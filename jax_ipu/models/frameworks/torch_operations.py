@@ -359,6 +359,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.linalg_inv_ex.default: torch_matrices.inverse,
     torch.ops.aten.linalg_lu_factor_ex.default: torch_matrices.lu_factor,
     torch.ops.aten.linalg_lu.default: torch_matrices.lu,
+    torch.ops.aten.lu_unpack.default: torch_matrices.lu_unpack,
     torch.ops.aten.linalg_ldl_factor_ex.default: torch_matrices.ldl_factor,
     torch.ops.aten.binary_cross_entropy.default: torch_losses.binary_cross_entropy,
     torch_kept.MULTI_MARGIN_LOSS: torch_losses.multi_margin_loss,
