@@ -62,6 +62,7 @@ class Context:
         "stream_prefix",
         "strided_only",
         "tensors",
+        "transfers",
         "writes_behind",
     )
 
@@ -121,9 +122,10 @@ class Context:
         # The streams of arguments that every call streams in, and the remote buffers by name.
         self.input_streams: dict[int, _ipu.DataStream] = {}
         self.remote_buffers: dict[str, _ipu.RemoteBuffer] = {}
-        # The tiles for input and output, and what is read ahead to them, by its slot.
+        # The tiles for input and output, what is read ahead to them, by its slot, and reads that are not yet started.
         self.io_tiles = 0
         self.ahead: dict[str, _ipu.Tensor] = {}
+        self.transfers: list[tuple[_ipu.RemoteBuffer, _ipu.Tensor, _ipu.Tensor, str]] = []
         # Of a loop: what the trip before has left there.
         self.writes_behind = _ipu.Sequence()
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
@@ -281,8 +283,17 @@ class Context:
     def lower_ops(self, ops: Sequence[Op]) -> None:
         """Adds ops of a block to the current sequence; its terminator and constants have no programs."""
         for op in ops:
+            if op.name != "ipu.read_ahead":
+                self._start_transfers()
             if op.name != "constant" and op.name != "return":
                 self.lower_op(op)
+        self._start_transfers()
+
+    def _start_transfers(self) -> None:
+        """Adds the reads ahead that follow each other: what they need on the same tiles is there by then."""
+        for read in self.transfers:
+            self.sequence.remote_read(*read)
+        self.transfers.clear()
 
     def lower_op(self, op: Op) -> None:
         """Adds one op to the current sequence."""
