@@ -186,12 +186,12 @@ class Graph:
 
     def get_tile_mapping(self, tensor: Tensor) -> list[list[tuple[int, int]]]: ...
 
+    def elements_on_tiles(self, tensor: Tensor) -> list[int]: ...
+
     def map_linearly(self, tensor: Tensor, first_tile: int = 0) -> None: ...
 
     def start_at(self, tile: int) -> None:
-        """
-        From now on, linear mappings that operations choose start at this tile.
-        """
+        """From now on, mappings that operations choose start at this tile."""
 
     def map_in_blocks(self, tensor: Tensor, parts: _Sequence[int]) -> None:
         """

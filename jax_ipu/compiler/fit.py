@@ -2,7 +2,8 @@
 
 What saves memory costs cycles, so it is done only where the program does not fit without.
 
-First arguments that are only read are streamed by every call. Then repeated blocks become functions, cheap values are
+First arguments that are only read are streamed by every call. Then what products, slices and lookups place, always from
+the first tile on, starts on the tiles that have room. Then repeated blocks become functions, cheap values are
 computed again rather than kept, smaller values, top-k of long rows and lookups are computed in parts, and collectives
 are not combined. Then small tensors that are sliced, which would all be on the first tile, get tiles of their own, and
 then all tensors that are sliced or looked up are spread over all tiles: the few tiles that could slice them without an
@@ -141,7 +142,8 @@ def _with_savings(
     if settings.outline != original.outline:
         measures.append("repeated blocks as functions, cheap values computed again, large values in parts")
     if settings.mapping != original.mapping:
-        measures.append("sliced tensors on other tiles")
+        balanced = settings.mapping == "balanced"
+        measures.append("tensors on the tiles that have room" if balanced else "sliced tensors on other tiles")
     if settings.available_memory_proportion != original.available_memory_proportion:
         measures.append("less memory for products")
     if built.unlimited_cycles is not None:
@@ -193,6 +195,8 @@ def _next_attempt(
         # PopLibs' temporaries are variables: what less memory saves of them is not known.
         if less and not settings.poplibs and need.total - need.working > need.limit:
             continue
+        if way.choose is _balanced and need.even + need.working + need.fixed > need.limit:
+            continue
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))
         else:
@@ -222,8 +226,13 @@ def _slices_apart(settings: Options) -> Options | None:
     return settings._replace(mapping="apart") if settings.mapping == "demand" else None
 
 
+def _balanced(settings: Options) -> Options | None:
+    can = settings.mapping in ("demand", "apart") and not settings.poplibs
+    return settings._replace(mapping="balanced") if can else None
+
+
 def _slices_spread(settings: Options) -> Options | None:
-    return settings._replace(mapping="products") if settings.mapping in ("demand", "apart") else None
+    return settings._replace(mapping="products") if settings.mapping in ("demand", "apart", "balanced") else None
 
 
 # With this much, cycles rise by at most a third. With less, a product may need more steps than the planner tries.
@@ -242,6 +251,10 @@ def _has_other_ops(before: MappedProgram, outlined: MappedProgram) -> bool:
     return one != other or bool(sort.alike(outlined.module.main.block))
 
 
+def _has_demands(_: MappedProgram, other: MappedProgram) -> bool:
+    return len(other.mapping.demands) > 0
+
+
 def _has_own_tiles(_: MappedProgram, other: MappedProgram) -> bool:
     return len(other.mapping.own_tiles) > 0
 
@@ -258,6 +271,7 @@ def _more_frugal(settings: Options) -> Iterator[_Frugal]:
     """The ways for a program whose user gave these options, in the order in which they are tried."""
     if settings.fit == "off":
         return
+    yield _Frugal("tensors on the tiles that have room", _balanced, _has_demands)
     yield _Frugal("repeated blocks as functions", _outlined, _has_other_ops)
     yield _Frugal("small sliced tensors on tiles of their own", _slices_apart, _has_own_tiles)
     yield _Frugal("sliced tensors on all tiles", _slices_spread, _has_slices)

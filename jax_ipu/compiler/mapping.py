@@ -82,6 +82,8 @@ _LARGE_TABLE = 1 << 20
 # Likewise: smaller states are mapped as a slice demands. Vectors then lie on one tile, which is slow sooner.
 _LARGE_STATE = 1 << 18
 _LARGE_VECTOR = 1 << 12
+# Ops whose operands may start on any tile.
+MOVABLE = frozenset(("dot_general", "dynamic_slice", "dynamic_update_slice", "gather", "scatter"))
 # Ops that go over all elements.
 PASSES = frozenset(("ipu.map", "reduce", "reduce_window", "concatenate", "pad", "sort", "ipu.sort_with_positions"))
 VIEWS = frozenset(("transpose", "reshape", "slice", "reverse", "broadcast_in_dim", "optimization_barrier"))
@@ -124,11 +126,13 @@ class MappingPlan:
         "demands",
         "first_tiles",
         "in_strips",
+        "moves_starts",
         "own_tiles",
         "partners",
         "preferred",
         "rivals",
         "slices",
+        "starts",
         "stencils",
         "without_passes",
     )
@@ -156,6 +160,10 @@ class MappingPlan:
         self.without_passes = without_passes
         # First tile of values that are mapped linearly; tile 0 for others.
         self.first_tiles = first_tiles
+        # Whether the lowering chooses the first tiles of what is demanded; op and number of the operand -> that tile,
+        # once it has; tile 0 for others.
+        self.moves_starts = False
+        self.starts: dict[tuple[Op, int], int] = {}
         # Result of a product -> the argument that it updates, whose mapping the result takes.
         self.partners = partners
         # Op whose operand a stencil decides -> the stencil; and the plan without any, if there are some.
@@ -204,7 +212,8 @@ def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
     Args:
         program: the optimised program.
         mode: "demand": all demands count; "apart": as well, and what would lie on the first tile as a whole has a tile
-            of its own; "products": only those of products and convolutions; "linear": none.
+            of its own; "balanced": as "apart", and what is demanded starts on the tiles that have room; "products":
+            only those of products and convolutions; "linear": none.
     """
     return MappedProgram(program.module, program.signature, plan(program.module, mode))
 
@@ -212,7 +221,7 @@ def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
 def plan(module: Module, mode: str) -> MappingPlan:
     """The mapping plan of a module; `mode` as for `map_tensors`."""
     in_strips = _plan(module, mode, {})
-    stencils = find(module.main.block) if mode in ("demand", "apart") else {}
+    stencils = find(module.main.block) if mode in ("demand", "apart", "balanced") else {}
     if not stencils:
         return in_strips
     made = _plan(module, mode, stencils)
@@ -230,13 +239,15 @@ def _plan(module: Module, mode: str, stencils: dict[Shape, Stencil]) -> MappingP
         if demands:
             # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
             _visit(module.main.block, demands, partners, least, stencils)
-    runs = dict(_runs(module.main.block, 1)) if mode in ("demand", "apart") and demands else {}
+    runs = dict(_runs(module.main.block, 1)) if mode in ("demand", "apart", "balanced") and demands else {}
     first = first_tiles(module.main.block, demands)
-    own_tiles = _own_tiles(demands) if mode == "apart" else {}
+    own_tiles = _own_tiles(demands) if mode in ("apart", "balanced") else {}
     slices = _slices(runs, demands)
     alone = frozenset(key[:2] for found in slices if not found.passes for key in found.keys)
     contested = [found for found in slices if found.passes]
-    return MappingPlan(demands, partners, first, _rivals(runs, demands), contested, own_tiles, alone)
+    made = MappingPlan(demands, partners, first, _rivals(runs, demands), contested, own_tiles, alone)
+    made.moves_starts = mode == "balanced"
+    return made
 
 
 def _own_tiles(demands: dict[Value, Demand]) -> dict[tuple[Op, int], int]:

@@ -12,7 +12,7 @@ from jax_ipu.compiler import xla_options
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.proto import message, proto_fields
 
-MAPPINGS = ("demand", "apart", "products", "linear")
+MAPPINGS = ("demand", "apart", "balanced", "products", "linear")
 PARTIALS_TYPES = ("float", "half")
 OUTLINING = ("memory", "always", "never")
 FITTING = ("on", "off")
@@ -32,8 +32,8 @@ class Options(NamedTuple):
     """The options of a compilation. Each field is a compiler option with the prefix ``ipu_``."""
 
     # Which ops decide the tile mapping: "demand": all that have a wish, "apart": as well, but what a slice wants on one
-    # tile has a tile of its own, "products": only products and convolutions, "linear": none, all tensors are mapped
-    # linearly.
+    # tile has a tile of its own, "balanced": as well, and what ops wish starts on the tiles that have room, "products":
+    # only products and convolutions, "linear": none, all tensors are mapped linearly.
     mapping: str = "demand"
     available_memory_proportion: float = 0.6  # of the memory of a tile, for temporaries of a product
     outline: str = "memory"  # outline repeated blocks: if it does not fit otherwise, "always", "never"

@@ -24,7 +24,8 @@ class Tensor(NamedTuple):
 class Need(NamedTuple):
     """The memory that the fullest tile needs, in bytes.
 
-    `planned`: operations were planned, so that temporaries and code are known; otherwise only tensors are.
+    `planned`: operations were planned, so that temporaries and code are known; otherwise only tensors are. `even`: what
+    all tensors need where they are spread evenly over the tiles.
     """
 
     limit: int
@@ -32,6 +33,7 @@ class Need(NamedTuple):
     working: float  # temporaries and exchange buffers of the running operation
     fixed: float  # constants, vertex state and code
     planned: bool
+    even: float
 
     @property
     def total(self) -> float:
@@ -43,14 +45,15 @@ class Need(NamedTuple):
         tensors = [Tensor(t.shape, t.dtype, t.bytes_on_tile, t.lasting) for t in peak.tensors if t.role == "variable"]
         fixed = peak.constants + peak.vertex_state + peak.code
         working = peak.temporaries + peak.exchange_buffers
-        return Need(target.bytes_per_tile, tensors, working, fixed, not peak.variables_only)
+        even = error.report.peak_variable_bytes / target.num_tiles
+        return Need(target.bytes_per_tile, tensors, working, fixed, not peak.variables_only, even)
 
     @staticmethod
     def of_values(values: Iterable[Value], lasting: frozenset[Value], target: _ipu.Target) -> Need:
         """The need of values that exist at the same time, spread evenly over the tiles."""
         tiles = target.num_tiles
         tensors = [Tensor(v.shape, v.dtype, size_in_bytes(v) / tiles, v in lasting) for v in values]
-        return Need(target.bytes_per_tile, tensors, 0, 0, False)
+        return Need(target.bytes_per_tile, tensors, 0, 0, False, sum(t.bytes_on_tile for t in tensors))
 
 
 def lacks_code(error: _ipu.OutOfMemory, target: _ipu.Target) -> bool:

@@ -85,6 +85,15 @@ std::vector<std::vector<std::pair<std::size_t, std::size_t>>> GetTileMapping(Gra
   return result;
 }
 
+std::vector<std::size_t> ElementsOnTiles(Graph& graph, const Tensor& tensor) {
+  std::vector<std::size_t> result;
+  for (const auto& intervals : graph.getTileMapping(tensor, false)) {
+    std::size_t& count = result.emplace_back(0);
+    for (const poplar::Interval& interval : intervals) count += interval.size();
+  }
+  return result;
+}
+
 void BindTarget(nb::module_& module) {
   using poplar::Target;
   nb::class_<Target>(module, "Target")
@@ -291,6 +300,7 @@ void BindGraph(nb::module_& module) {
           [](Graph& graph, const Tensor& tensor, unsigned tile) { graph.setTileMapping(tensor, tile); },
           nb::arg("tensor"), nb::arg("tile"))
       .def("get_tile_mapping", &GetTileMapping, nb::arg("tensor"))
+      .def("elements_on_tiles", &ElementsOnTiles, nb::arg("tensor"))
       .def(
           "map_linearly",
           [](Graph& graph, const Tensor& tensor, unsigned first_tile) {
@@ -298,7 +308,7 @@ void BindGraph(nb::module_& module) {
           },
           nb::arg("tensor"), nb::arg("first_tile") = 0)
       .def("start_at", &ipu_model::StartLinearMappingsAt, nb::arg("tile"),
-           "From now on, linear mappings that operations choose start at this tile.")
+           "From now on, mappings that operations choose start at this tile.")
       .def("map_in_blocks", &ipu_model::MapInBlocks, nb::arg("tensor"), nb::arg("parts"),
            "Cuts each dimension into so many parts, and puts one block on each tile.")
       .def("stack_like", &ipu_model::StackLike, nb::arg("item"), nb::arg("count"), nb::arg("name"),

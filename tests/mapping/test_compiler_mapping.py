@@ -155,7 +155,7 @@ def option(value: bytes) -> bytes:
 def test_mapping_option() -> None:
     assert compile_options(b"").mapping == "demand"
     assert compile_options(option(b"linear")).mapping == "linear"
-    with pytest.raises(CompileError, match="one of demand, apart, products, linear") as caught:
+    with pytest.raises(CompileError, match="one of demand, apart, balanced, products, linear") as caught:
         compile_options(option(b"diagonal"))
     assert caught.value.code == INVALID_ARGUMENT
     with pytest.raises(CompileError, match="truncated"):

@@ -59,6 +59,44 @@ def until_large(weights, x):
     return jax.lax.while_loop(lambda state: (state[1].sum() < 50) & (state[0] < LAYERS), layer, (0, x))
 
 
+def written_until_large(x):
+    """The rows that a loop makes until what it computes is large; the others stay as they are."""
+
+    def trip(state):
+        i, h, rows = state
+        h = h * 1.5
+        return i + 1, h, jax.lax.dynamic_update_index_in_dim(rows, in_host(h), i, 0)
+
+    rows = in_host(jnp.full((2 * LAYERS, *x.shape), 7, x.dtype))
+    return jax.lax.while_loop(lambda state: abs(state[1]).sum() < 200, trip, (0, x, rows))[1:]
+
+
+def written_beyond_the_end(x, count):
+    """The last row is written again by each trip beyond it."""
+    body = lambda i, rows: jax.lax.dynamic_update_index_in_dim(rows, in_host(x * i), i, 0)  # noqa: E731
+    return jax.lax.fori_loop(0, count, body, in_host(jnp.zeros((3, *x.shape), x.dtype)))
+
+
+def read_and_written_until_large(weights, x):
+    def trip(state):
+        i, h, rows = state
+        h = h + abs(h @ on_device(jax.lax.dynamic_index_in_dim(weights, i, keepdims=False)))
+        return i + 1, h, jax.lax.dynamic_update_index_in_dim(rows, in_host(h), i, 0)
+
+    rows = in_host(jnp.zeros((LAYERS, *x.shape), x.dtype))
+    return jax.lax.while_loop(lambda state: (state[1].sum() < 50) & (state[0] < LAYERS), trip, (0, x, rows))
+
+
+def rounds(weights, x):
+    """A loop around the loop over layers."""
+    return jax.lax.fori_loop(0, 3, lambda i, h: layers(weights, h) + i, x)
+
+
+def rounds_until_large(weights, x):
+    body = lambda h: abs(layers(weights, h)) + h  # noqa: E731
+    return jax.lax.while_loop(lambda h: h.sum() < 100, body, x)
+
+
 def offload_in_a_trip(x):
     """What one trip puts into host memory and takes back."""
 
@@ -203,6 +241,12 @@ PROGRAMS = {
     "no trips": (unknown_trips, (WEIGHTS, X, np.int32(0)), {0}, set()),
     "until it is large": (until_large, (WEIGHTS, X), {0}, set()),
     "offload in a trip": (offload_in_a_trip, (X,), set(), set()),
+    "written until it is large": (written_until_large, (X,), set(), {1}),
+    "written in no trip": (written_until_large, (100 * X,), set(), {1}),
+    "written beyond the end": (written_beyond_the_end, (X, np.int32(5)), set(), {0}),
+    "read and written until it is large": (read_and_written_until_large, (WEIGHTS, X), {0}, {2}),
+    "rounds": (rounds, (WEIGHTS, X), {0}, set()),
+    "rounds until it is large": (rounds_until_large, (WEIGHTS, X), {0}, set()),
     "nothing": (lambda x: on_device(x) + 1, (np.zeros((0, 4), np.float32),), {0}, {0}),
 }
 
@@ -259,6 +303,9 @@ MOVED = {
     "unknown trips": (3 * W // LAYERS + H + 4, H),
     "no trips": (H + 4, H),
     "offload in a trip": (2 * H, H + H // BATCH),
+    "written until it is large": (H, H + 2 * LAYERS * H),
+    "written in no trip": (H, H + 2 * LAYERS * H),
+    "rounds": (3 * W + H, H),
 }
 
 
@@ -273,9 +320,24 @@ def test_moves_what_the_schedule_needs(name, options):
     assert moved_by(lambda: program(*arguments)) == MOVED[name]
 
 
+@pytest.mark.parametrize("name", ["until it is large", "read and written until it is large"])
+def test_a_loop_that_ends_on_a_value_reads_one_row_more(name):
+    """The row of the trip that it does not have; beyond the last row there is none."""
+    _, args, _, _ = PROGRAMS[name]
+    jitted, _, shardings = lowered(name)
+    arguments = jax.device_put(args, shardings)
+    jax.block_until_ready(arguments)
+    programs = [jitted.lower(*args).compile({"ipu_io_tiles": tiles}) for tiles in (0, 32)]
+    waits, beside = (moved_by(lambda p=p: p(*arguments)) for p in programs)
+    trips = int(programs[0](*arguments)[0])
+    assert 0 < trips < LAYERS
+    assert (beside[0] - waits[0], beside[1] - waits[1]) == (W // LAYERS, 0)
+
+
 # How many reads of rows the loops of a program start a trip ahead.
 AHEAD = {"layers": 1, "training": 5, "reverse": 1, "read again": 1, "integers": 1, "half precision": 1}
-AHEAD |= {"unknown trips": 1, "no trips": 1, "until it is large": 0, "offload in a trip": 1}
+AHEAD |= {"unknown trips": 1, "no trips": 1, "until it is large": 1, "offload in a trip": 1}
+AHEAD |= {"read and written until it is large": 1, "rounds": 1, "rounds until it is large": 1}
 
 
 @pytest.mark.parametrize("name", AHEAD)
@@ -344,6 +406,40 @@ def test_the_row_of_the_trip_before_leaves_beside_the_computation():
     reads = jax_ipu.estimate(layers, *arguments, **options)
     both = jax_ipu.estimate(jax.jit(decay, out_shardings=(SRAM, HOST)), *arguments, **options)
     assert both.overlapped_seconds == pytest.approx(2 * reads.overlapped_seconds, rel=0.01)
+
+
+def test_rows_of_several_arrays_arrive_beside_the_computation():
+    """No transfer waits for another one."""
+
+    def two(weights, others, x):
+        def layer(h, w):
+            return jnp.tanh(h @ on_device(w[0]) + h @ on_device(w[1])), None
+
+        return jax.lax.scan(layer, x, (weights, others))[0]
+
+    options = {"compiler_options": {"ipu_io_tiles": 32}}
+    one = jax_ipu.estimate(layers, *shaped([(16, 256, 256), (8192, 256)], {0}), **options)
+    both = jax_ipu.estimate(two, *shaped([(16, 256, 256), (16, 256, 256), (8192, 256)], {0, 1}), **options)
+    assert both.overlapped_seconds == pytest.approx(2 * one.overlapped_seconds, rel=0.01)
+
+
+def test_rows_leave_beside_the_computation_where_trips_are_unknown():
+    """A loop of unknown length is counted as one trip, which starts a read, and a write of half as much."""
+
+    def decay(weights, x):
+        def trip(state):
+            i, h, rows = state
+            w = on_device(jax.lax.dynamic_index_in_dim(weights, i, keepdims=False))
+            return i + 1, jnp.tanh(h @ w), jax.lax.dynamic_update_index_in_dim(rows, in_host(w[:128] * 0.9), i, 0)
+
+        rows = in_host(jnp.zeros((16, 128, 256)))
+        return jax.lax.while_loop(lambda state: abs(state[1]).sum() < 50, trip, (0, x, rows))[1:]
+
+    arguments = shaped([(16, 256, 256), (8192, 256)], {0})
+    options = {"compiler_options": {"ipu_io_tiles": 32}}
+    reads = jax_ipu.estimate(layers, *arguments, **options)
+    both = jax_ipu.estimate(jax.jit(decay, out_shardings=(SRAM, HOST)), *arguments, **options)
+    assert both.overlapped_seconds > 1.4 * reads.overlapped_seconds / 15
 
 
 def test_a_row_that_the_tiles_do_not_hold_is_read_when_it_is_used(caplog):

@@ -105,6 +105,7 @@ class CycleWalk {
           ++io_uses_;
         } else {
           under_way_ = 0;
+          ++io_waits_;
         }
         if (observer_ != nullptr) observer_->Transfer(BytesOf(node.tensor));
         return cycles;
@@ -128,7 +129,7 @@ class CycleWalk {
       case ProgramKind::kIf:
       case ProgramKind::kSwitch: {
         const Cycles decision = Decision();
-        const std::uint64_t before = std::exchange(under_way_, 0), used = io_uses_;
+        const std::uint64_t before = std::exchange(under_way_, 0), used = io_uses_, waits = io_waits_;
         std::uint64_t started = 0;  // what is left of the longest transfer that a branch starts
         // Count the most expensive branch.
         for (std::size_t i = 0; i < node.children.size(); ++i) {
@@ -139,11 +140,8 @@ class CycleWalk {
           if (counted != nullptr) *counted = i;
         }
         cycles += decision;
-        under_way_ = started;
-        if (io_uses_ == used) {
-          under_way_ = before;
-          Overlap(cycles.total(), executions);
-        }
+        under_way_ = started + (io_waits_ == waits ? before : 0);
+        if (io_uses_ == used) Overlap(cycles.total(), executions);
         return cycles;
       }
       case ProgramKind::kCall:
@@ -159,6 +157,7 @@ class CycleWalk {
         if (program_.host_functions.at(node.function).remote_buffer < 0) {
           report_.host_link_cycles += target_.global_sync_cycles * executions;
           under_way_ = 0;
+          ++io_waits_;
         }
         if (observer_ != nullptr) observer_->HostCall();
         return cycles;
@@ -203,6 +202,7 @@ class CycleWalk {
     if (io_tiles_.AreUsedBy(operation)) {
       under_way_ = 0;
       ++io_uses_;
+      ++io_waits_;
     }
     Overlap(cycles.total(), executions);
     report_.exchange_bytes += bytes * executions;
@@ -241,6 +241,7 @@ class CycleWalk {
   std::unordered_map<const Operation*, std::size_t> rows_;
   std::uint64_t under_way_ = 0;  // cycles that the transfers to and from these tiles still take
   std::uint64_t io_uses_ = 0;    // transfers and operations so far that use them
+  std::uint64_t io_waits_ = 0;   // operations and other transfers so far that waited for them
 };
 
 }  // namespace

@@ -393,6 +393,7 @@ poplar::Tensor createSliceableTensor(poplar::Graph& graph, const poplar::Type& t
                                 : std::max<std::int64_t>(1, free / static_cast<std::int64_t>(minGrainSize));
   Grid grid = SlicedGrid(extents, window, type.id(), target, most);
   grid.num_tiles = target.getNumTiles();
+  grid.first_tile = FirstTile(graph);
   return NewTensor(graph, type.id(), extents, Mapping(grid), debugContext.getPathName());
 }
 

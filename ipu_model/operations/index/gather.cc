@@ -216,7 +216,8 @@ poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
       IndexedWindow::Resolve(dims, static_cast<int>(problem.operand.size()),
                              static_cast<int>(problem.indices.size()), static_cast<int>(problem.out.size()));
   const poplar::Target& target = graph.getTarget();
-  const ipu_model::Grid grid = GatherInputGrid(problem, target.model(), target.getNumTiles(), hasPasses);
+  ipu_model::Grid grid = GatherInputGrid(problem, target.model(), target.getNumTiles(), hasPasses);
+  grid.first_tile = FirstTile(graph);
   return NewTensor(graph, problem.type, problem.operand, Mapping(grid), name);
 }
 

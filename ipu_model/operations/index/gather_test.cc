@@ -3,6 +3,7 @@
 
 #include "core/graph/graph_impl.h"
 #include "hlo/Index.hpp"
+#include "ipu_model/FirstTile.hpp"
 #include "popops/DynamicSlice.hpp"
 #include "testing/plan_runner.h"
 #include "testing/random_windows.h"
@@ -368,6 +369,26 @@ TEST(SliceableTensorNeedsNoOtherTile) {
     CHECK(elements == 0 || elements == 200);  // two columns, all rows
   }
   CHECK_EQ(tiles, std::size_t{24});
+}
+
+TEST(SlicedTensorsStartWhereTheyAreToldTo) {
+  Graph graph(poplar::Target::createIPUTarget(1, 64, "ipu2"));
+  StartLinearMappingsAt(graph, 50);
+  const Tensor sliced = popops::createSliceableTensor(graph, poplar::FLOAT, {100, 48}, {0}, {1}, 0, "t");
+  WindowDims dims;
+  dims.offset_dims = {1};
+  dims.collapsed_dims = {0};
+  dims.start_index_map = {0};
+  dims.index_vector_dim = 1;
+  const Tensor table = hlo::createGatherInput(graph, poplar::FLOAT, {7, 20}, {3, 1}, dims, {1, 20});
+  for (const Tensor& tensor : {sliced, table}) {
+    const auto mapping = graph.getTileMapping(tensor);
+    std::size_t tiles = 0;
+    for (const auto& intervals : mapping) tiles += intervals.empty() ? 0 : 1;
+    CHECK(tiles > 1 && tiles < 64);
+    // Tile 0 follows the last one.
+    for (std::size_t i = 0; i < tiles; ++i) CHECK(!mapping[(50 + i) % 64].empty());
+  }
 }
 
 TEST(WrongDimensionNumbersAreRefused) {

@@ -172,6 +172,7 @@ class Planner {
     const auto ordered = [&](std::array<MatMulDim, 3> inner_to_outer, bool rows_in_units = true) {
       ProductCandidate c;
       c.parts = parts;
+      c.first_tile = p_.first_tile;
       c.rows_in_units = rows_in_units;
       std::int64_t stride = 1;
       for (const MatMulDim d : inner_to_outer) {

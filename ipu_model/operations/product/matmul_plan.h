@@ -47,6 +47,8 @@ struct MatMulProblem {
   OperandMapping out;
   // True for operands that are created later, with the mapping that the plan prefers.
   bool a_follows_plan = false, b_follows_plan = false;
+  // Where plans start that use no operand in place.
+  unsigned first_tile = 0;
   MatMulOptions options;
 };
 

@@ -13,6 +13,7 @@
 #include "core/graph/graph_impl.h"
 #include "core/program/program_node.h"
 #include "core/target/target_model.h"
+#include "ipu_model/FirstTile.hpp"
 #include "ipu_model/Model.hpp"
 #include "operations/product/matmul_steps.h"
 #include "operations/product/product_cost.h"
@@ -259,6 +260,34 @@ TEST(ReportOfStepsAgreesWithPlanner) {
   for (const auto& [share, proportion] :
        std::vector<std::pair<double, const char*>>{{0.1, "0.1"}, {0.3, "0.3"}})
     CheckReport({1, 4096, 4096, 4096}, {{"availableMemoryProportion", proportion}}, share, 0.08);
+}
+
+// Operands and a product that uses none of them in place start where they are told to, at the same cost.
+TEST(PlansStartWhereTheyAreToldTo) {
+  constexpr unsigned kTiles = 1472, kStart = 700;
+  std::vector<std::uint64_t> cycles;
+  std::vector<std::vector<unsigned>> firsts;
+  for (const unsigned start : {0u, kStart}) {
+    Graph graph(Target::createIPUTarget(1, kTiles, "ipu2"));
+    Sequence sequence;
+    const std::vector<std::size_t> a_shape = {1, 64, 500}, b_shape = {1, 500, 300};
+    ipu_model::StartLinearMappingsAt(graph, start);
+    const Tensor a =
+        poplin::createMatMulGroupedInputLHS(graph, poplar::HALF, poplar::HALF, a_shape, b_shape, "a", {});
+    const Tensor b =
+        poplin::createMatMulGroupedInputRHS(graph, poplar::HALF, poplar::HALF, a_shape, b_shape, "b", {});
+    const Tensor c = poplin::matMulGrouped(graph, a, b, sequence, poplar::HALF, "product", {});
+    Tensor x = graph.addVariable(poplar::HALF, {1, 64, 500}, "x"),
+           y = graph.addVariable(poplar::HALF, {1, 500, 300}, "y");
+    poputil::mapTensorLinearlyWithOffset(graph, x, start);
+    poputil::mapTensorLinearlyWithOffset(graph, y, start);
+    const Tensor z = poplin::matMulGrouped(graph, x, y, sequence, poplar::HALF, "moved", {});
+    firsts.emplace_back();
+    for (const Tensor& tensor : {a, b, c, z}) firsts.back().push_back(MappingOf(graph, tensor).TileOf(0));
+    cycles.push_back(ipu_model::ReportOf(poplar::compileGraph(graph, {sequence})).cycles.total());
+  }
+  CHECK_EQ(cycles[0], cycles[1]);
+  for (std::size_t i = 0; i < firsts[0].size(); ++i) CHECK_EQ((firsts[0][i] + kStart) % kTiles, firsts[1][i]);
 }
 
 // A step has whole groups of the matrix unit's channels: 86 steps over 2,048 rows would leave a third idle.

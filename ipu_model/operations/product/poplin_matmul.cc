@@ -158,6 +158,7 @@ std::string KeyOf(const poplar::Target& target, const MatMulProblem& problem) {
   for (const bool flag : {problem.a_follows_plan, problem.b_follows_plan, options.half_partials,
                           options.wide_weight_loads, options.multi_stage_reduce})
     writer.Write(flag);
+  writer.Write(problem.first_tile);
   writer.Write(static_cast<int>(options.pass));
   return writer.Take();
 }
@@ -206,6 +207,7 @@ Planned PlanProduct(poplar::Graph& graph, const poplar::Tensor& A, const poplar:
   problem.a = OperandMappingIn(graph, a);
   problem.b = OperandMappingIn(graph, b);
   if (out != nullptr) problem.out = OperandMappingIn(graph, *out);
+  problem.first_tile = ipu_model::FirstTile(graph);
   MatMulPlan plan = PlanFor(graph, problem, cache);
   Planned planned;
   planned.output = ipu_model::OutputGrid(plan);
@@ -271,6 +273,7 @@ poplar::Tensor createMatMulGroupedInputLHS(poplar::Graph& graph, const poplar::T
   MatMulProblem problem = ProblemOf(aShape, bShape, inputType, inputType, outputType, options, debugContext);
   AssumePlanned(&problem);
   problem.a_follows_plan = true;
+  problem.first_tile = ipu_model::FirstTile(graph);
   return ipu_model::NewTensor(graph, inputType.id(), Shape(aShape.begin(), aShape.end()),
                               MappingOf(ipu_model::LhsGrid(PlanFor(graph, problem, cache))),
                               debugContext.getPathName());
@@ -285,6 +288,7 @@ poplar::Tensor createMatMulGroupedInputRHS(poplar::Graph& graph, const poplar::T
   MatMulProblem problem = ProblemOf(aShape, bShape, inputType, inputType, outputType, options, debugContext);
   AssumePlanned(&problem);
   problem.b_follows_plan = true;
+  problem.first_tile = ipu_model::FirstTile(graph);
   return ipu_model::NewTensor(graph, inputType.id(), Shape(bShape.begin(), bShape.end()),
                               MappingOf(ipu_model::RhsGrid(PlanFor(graph, problem, cache))),
                               debugContext.getPathName());

@@ -9,7 +9,7 @@ from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
-from jax_ipu.compiler.mapping import Demand, MappingPlan, stack_of
+from jax_ipu.compiler.mapping import MOVABLE, Demand, MappingPlan, stack_of
 from jax_ipu.compiler.passes.arithmetic.joined import Place
 from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.tile_calls import Codelets
@@ -62,6 +62,7 @@ class Context:
         "stream_prefix",
         "strided_only",
         "tensors",
+        "transfers",
         "writes_behind",
     )
 
@@ -121,9 +122,10 @@ class Context:
         # The streams of arguments that every call streams in, and the remote buffers by name.
         self.input_streams: dict[int, _ipu.DataStream] = {}
         self.remote_buffers: dict[str, _ipu.RemoteBuffer] = {}
-        # The tiles for input and output, and what is read ahead to them, by its slot.
+        # The tiles for input and output, what is read ahead to them, by its slot, and reads that are not yet started.
         self.io_tiles = 0
         self.ahead: dict[str, _ipu.Tensor] = {}
+        self.transfers: list[tuple[_ipu.RemoteBuffer, _ipu.Tensor, _ipu.Tensor, str]] = []
         # Of a loop: what the trip before has left there.
         self.writes_behind = _ipu.Sequence()
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
@@ -224,7 +226,11 @@ class Context:
     def create(self, demand: Demand, name: str) -> _ipu.Tensor | None:
         """A variable mapped as demanded, in the shape before the views; None where the op plans no mapping."""
         wanted = demand.op.operands[demand.operand]
+        first_tile = self._first_tile
+        if demand.op.name in MOVABLE:
+            self._start_at(self.mapping.starts.get((demand.op, demand.operand), 0))
         tensor = self._creators[demand.op.name](self, demand, wanted.dtype, name)
+        self._start_at(first_tile)
         if tensor is None:
             return None
         for view in reversed(demand.path):
@@ -281,14 +287,23 @@ class Context:
     def lower_ops(self, ops: Sequence[Op]) -> None:
         """Adds ops of a block to the current sequence; its terminator and constants have no programs."""
         for op in ops:
+            if op.name != "ipu.read_ahead":
+                self._start_transfers()
             if op.name != "constant" and op.name != "return":
                 self.lower_op(op)
+        self._start_transfers()
+
+    def _start_transfers(self) -> None:
+        """Adds the reads ahead that follow each other: what they need on the same tiles is there by then."""
+        for read in self.transfers:
+            self.sequence.remote_read(*read)
+        self.transfers.clear()
 
     def lower_op(self, op: Op) -> None:
         """Adds one op to the current sequence."""
         _ipu.check_deadline()
         outer, first_tile = self._origin, self._first_tile
-        self._start_at(self.mapping.first_tiles.get(op.results[0], 0) if op.results else 0)
+        self._start_at(self._start_of(op))
         self.origins.append(op)
         self._origin = len(self.origins)
         _ipu.set_origin(self._origin)
@@ -307,6 +322,13 @@ class Context:
             self.sequence.set_name_scope("")
         for result, tensor in zip(op.results, results, strict=True):
             self.tensors[result] = tensor
+
+    def _start_of(self, op: Op) -> int:
+        """Where the results of the op start; those of a product with its right side, or its left one."""
+        if op.name == "dot_general":
+            left, right = (self.mapping.starts.get((op, operand), 0) for operand in (0, 1))
+            return right or left
+        return self.mapping.first_tiles.get(op.results[0], 0) if op.results else 0
 
     def _start_at(self, tile: int) -> None:
         if tile != self._first_tile:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Block, Op, Value, body_of
 from jax_ipu.compiler.lowering.context import Context
-from jax_ipu.compiler.types import num_elements
+from jax_ipu.compiler.types import num_elements, pack_scalar
 
 
 def write_results(context: Context, block: Block, destinations: dict[int, _ipu.Tensor], name: str) -> None:
@@ -59,10 +59,46 @@ def lower_while(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     with context.nested(f"{name} condition") as condition_sequence:
         context.lower_ops(condition.ops)
         predicate = context.tensor(condition.results[0])
+    if _writes_behind(body):
+        return _writing_behind(context, op, state, condition_sequence, predicate)
     with context.nested(f"{name} body") as body_sequence:
         context.lower_ops(body.ops)
         write_results(context, body, dict(enumerate(state)), name)
     context.sequence.repeat_while_true(condition_sequence, predicate, body_sequence)
+    return state
+
+
+def _writes_behind(body: Block) -> bool:
+    return any(op.name == "ipu.host_write" and "slot" in op.attrs for op in body.ops)
+
+
+def _starts_next(op: Op) -> bool:
+    """Whether the op starts a read for the next trip of its loop, if there is one."""
+    inside = [inner for region in op.regions for inner in region.ops] if op.name == "if" else [op]
+    return any(o.name == "ipu.read_ahead" and o.attrs.get("next") for o in inside)
+
+
+def _writing_behind(
+    context: Context, op: Op, state: list[_ipu.Tensor], condition: _ipu.Sequence, predicate: _ipu.Tensor
+) -> Sequence[_ipu.Tensor]:
+    """A loop of unknown length whose trips start the writes of the one before, if there was one."""
+    body, name = op.regions[1], context.name(op)
+    end = max((i + 1 for i, o in enumerate(body.ops) if _starts_next(o)), default=0)
+    waiting = context.variable("pred", (), f"{name} written")
+    no, yes = (context.scalar_constant("pred", pack_scalar("pred", flag)) for flag in (False, True))
+    outer, context.writes_behind = context.writes_behind, _ipu.Sequence(f"{name} written")
+    with context.nested(f"{name} body") as trip:
+        context.lower_ops(body.ops[:end])
+        with context.nested(f"{name} body") as rest:
+            context.lower_ops(body.ops[end:])
+            write_results(context, body, dict(enumerate(state)), name)
+        trip.branch(waiting, context.writes_behind, _ipu.Sequence(name))
+        trip.call(context.graph.add_function(rest))
+        trip.copy(yes, waiting, name)
+    context.sequence.copy(no, waiting, name)
+    context.sequence.repeat_while_true(condition, predicate, trip)
+    context.sequence.branch(waiting, context.writes_behind, _ipu.Sequence(name))
+    context.writes_behind = outer
     return state
 
 
@@ -72,8 +108,8 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = context.name(op)
     state = _state(context, op, op.operands, body.args)
     context.tensors.update(zip(body.args, state, strict=True))
-    starts = [op for op in body.ops if op.name == "ipu.read_ahead" and len(op.operands) > 1]
-    if starts or any(op.name == "ipu.host_write" and "slot" in op.attrs for op in body.ops):
+    starts = [op for op in body.ops if _starts_next(op)]
+    if starts or _writes_behind(body):
         return _overlapped(context, op, state, starts)
     with context.nested(f"{name} body") as sequence:
         context.lower_ops(body.ops)

@@ -70,7 +70,7 @@ def lower_read_ahead(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     numbers = _rows(context, source, rows)
     there = _on_io_tiles(context, numbers.dtype, numbers.shape, name)
     context.sequence.copy(numbers, there, name)
-    context.sequence.remote_read(_remote_buffer(context, op, source), slot, there, name)
+    context.transfers.append((_remote_buffer(context, op, source), slot, there, name))
     return []
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Op, Value
-from jax_ipu.compiler.lowering import rivals, sort, spread, stencils
+from jax_ipu.compiler.lowering import rivals, sort, spread, starts, stencils
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
@@ -185,6 +185,7 @@ def lower_into(
     stencils.settle(program.mapping, target, trial, block)
     rivals.settle(program.mapping, target, trial)
     spread.settle(program.mapping, trial)
+    starts.settle(program.mapping, trial, block)
     if poplibs:
         poplibs.choices.clear()  # those of trials
     graph, programs = shared.graph, shared.programs

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from jax_ipu.compiler.expression import splat_of
-from jax_ipu.compiler.ir import MAJOR_TO_MINOR, Block, Module, Op, Value
+from jax_ipu.compiler.ir import LOOPS, MAJOR_TO_MINOR, Block, Module, Op, Value
 from jax_ipu.compiler.passes.dce import keep_state
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.program_io import Signature, in_host_memory
@@ -81,17 +81,22 @@ Counters = dict[Value, int]
 
 
 def _counters(loop: Op) -> Counters:
-    if loop.name != "ipu.repeat":
-        return {}
-    body = loop.regions[0]
-    found: Counters = {}
+    return dict.fromkeys(_trip_numbers(loop), int(loop.attrs["count"])) if loop.name == "ipu.repeat" else {}
+
+
+def _trip_numbers(loop: Op) -> list[Value]:
+    """Arguments of the body of a loop that count its trips from 0."""
+    if loop.name not in LOOPS:
+        return []
+    body = loop.regions[-1]
+    found: list[Value] = []
     for first, argument, update in zip(loop.operands, body.args, body.results, strict=True):
         start, add = splat_of(first), update.op
         if start is None or argument.shape or add is None or add.name != "add" or argument not in add.operands:
             continue
         step = splat_of(add.operands[1 if add.operands[0] is argument else 0])
         if int(start.scalar()) == 0 and step is not None and int(step.scalar()) == 1:
-            found[argument] = int(loop.attrs["count"])
+            found.append(argument)
     return found
 
 
@@ -155,12 +160,17 @@ class _RowReads:
         number = rewriter.convert(starts[0], "s32")
         known = _range(starts[0], counters)
         if known is None or known[0] < 0 or known[1] > rows - count:
-            zero, last = rewriter.full((), "s32", 0), rewriter.full((), "s32", rows - count)
-            number = rewriter.emit("clamp", (zero, number, last), (), "s32")
+            number = _clamped(rewriter, number, rows - count + 1)
         if count == 1:
             return rewriter.reshape(number, (1,))
         numbers = rewriter.emit("iota", (), (count,), "s32", {"iota_dimension": 0})
         return rewriter.elementwise("add", rewriter.broadcast(number, (count,), ()), numbers)
+
+
+def _clamped(rewriter: Rewriter, number: Value, count: int) -> Value:
+    """The nearest of the numbers 0 to `count` - 1, s32[]."""
+    zero, last = rewriter.full((), "s32", 0), rewriter.full((), "s32", count - 1)
+    return rewriter.emit("clamp", (zero, number, last), (), "s32")
 
 
 def _is_of_rows(op: Op) -> bool:
@@ -198,7 +208,8 @@ class _Stacks:
     """Finds loops that make one row of a value in host memory in each trip, and all trips together all of its rows.
 
     The loop then writes the rows into a buffer, and carries the value no more. The value is a result of main in host
-    memory, or the program puts the rows into host memory, or takes from there each row that it reads.
+    memory, or the program puts the rows into host memory, or takes from there each row that it reads. Where only the
+    run knows how many rows the loop makes, those that it leaves get the constant that they had before, behind it.
     """
 
     def __init__(self, main: Block, results: dict[int, str]) -> None:
@@ -215,12 +226,12 @@ class _Stacks:
         for op in list(block.ops):
             for region in op.regions:
                 self._run_block(region)
-            if op.name == "ipu.repeat":
+            if op.name in LOOPS:
                 for result in list(op.results):
                     self._write_rows(block, op, result)
 
     def _write_rows(self, block: Block, loop: Op, result: Value) -> None:
-        body = loop.regions[0]
+        body = loop.regions[-1]
         carried, update = body.args[result.index], body.results[result.index].op
         if len(result.shape) < 2 or result.shape[0] < 2 or not num_elements(result.shape):
             return
@@ -229,9 +240,17 @@ class _Stacks:
         if carried.users != [update] or update.operands[0] is not carried or update.result.users != [body.terminator]:
             return
         _, row, *starts = update.operands
-        if row.shape != (1, *result.shape[1:]) or loop.attrs["count"] != result.shape[0]:
+        if row.shape != (1, *result.shape[1:]):
             return
-        if _range(starts[0], _counters(loop)) != (0, result.shape[0] - 1):
+        count: Value | None = None
+        if loop.name == "while":
+            number = _number(starts[0])
+            if number not in _trip_numbers(loop) or not _is_filled(loop, result):
+                return
+            count = loop.results[number.index]
+        elif loop.attrs["count"] != result.shape[0]:
+            return
+        elif _range(starts[0], _counters(loop)) != (0, result.shape[0] - 1):
             return
         buffer = self._buffer(result, row)
         if buffer is None:
@@ -239,13 +258,19 @@ class _Stacks:
         host = Op("ipu.host_buffer", (), [(result.shape, result.dtype)], {"buffer": buffer}, (), loop.location)
         rewriter = Rewriter()
         rewriter.location = update.location
-        number = rewriter.reshape(rewriter.convert(starts[0], "s32"), (1,))
+        number = rewriter.convert(starts[0], "s32")
+        if count is not None:
+            number = _clamped(rewriter, number, result.shape[0])
+        number = rewriter.reshape(number, (1,))
         attrs = {"buffer": buffer, "has_side_effect": True}
         rewriter.ops.append(Op("ipu.host_write", (row, host.result, number), (), attrs, (), update.location))
         at = body.ops.index(update)
         body.ops[at:at] = rewriter.ops
         result.replace_with(host.result)
-        block.ops.insert(block.ops.index(loop), host)
+        at = block.ops.index(loop)
+        if count is not None:
+            block.ops[at + 1 : at + 1] = _fill(loop, count, result, host.result, attrs)
+        block.ops.insert(at, host)
         keep_state(loop, [i for i, r in enumerate(loop.results) if r is not result])
         self.made[host.result] = buffer
 
@@ -263,6 +288,54 @@ class _Stacks:
         if not put and not (result.users and all(_is_of_rows(op) and _is_taken(op.result) for op in result.users)):
             return None
         return f"offloaded{len(self.made)}"
+
+
+def _number(start: Value) -> Value:
+    """The number of a row that is not negative, before it was clamped or converted, or would count from the end."""
+    while start.op is not None:
+        op = start.op
+        if op.name in ("convert", "clamp"):
+            start = op.operands[1 if op.name == "clamp" else 0]
+        elif op.name == "select" and _is_negative(op.operands[0], op.operands[2]):
+            start = op.operands[2]
+        else:
+            break
+    return start
+
+
+def _is_negative(condition: Value, number: Value) -> bool:
+    """Whether the condition is that the number is below 0."""
+    op = condition.op
+    if op is None or op.name != "compare" or op.attrs["comparison_direction"] != "LT" or op.operands[0] is not number:
+        return False
+    zero = splat_of(op.operands[1])
+    return zero is not None and int(zero.scalar()) == 0
+
+
+def _is_filled(loop: Op, result: Value) -> bool:
+    """Whether a carried value is a constant before the loop, and only the body of the loop uses it."""
+    return splat_of(_before_markers(loop.operands[result.index])) is not None and not any(
+        region.args[result.index].users for region in loop.regions[:-1]
+    )
+
+
+def _fill(loop: Op, count: Value, result: Value, host: Value, attrs: dict[str, object]) -> list[Op]:
+    """A loop that writes the constant from which `result` starts to the rows from number `count` on."""
+    initial = splat_of(_before_markers(loop.operands[result.index]))
+    assert initial is not None
+    outer, test, body = Rewriter(), Rewriter(), Rewriter()
+    outer.location = test.location = body.location = loop.location
+    first = outer.convert(count, "s32")
+    row = outer.full((1, *result.shape[1:]), result.dtype, initial.scalar())
+    tested, number = Value((), "s32"), Value((), "s32")
+    end = test.full((), "s32", result.shape[0])
+    more = test.elementwise("compare", tested, end, dtype="pred", comparison_direction="LT")
+    test.ops.append(Op("return", (more,), (), None, (), loop.location))
+    body.ops.append(Op("ipu.host_write", (row, host, body.reshape(number, (1,))), (), dict(attrs), (), loop.location))
+    following = body.elementwise("add", number, body.full((), "s32", 1))
+    body.ops.append(Op("return", (following,), (), None, (), loop.location))
+    regions = [Block([tested], test.ops), Block([number], body.ops)]
+    return [*outer.ops, Op("while", (first,), [((), "s32")], None, regions, loop.location)]
 
 
 def _drop_markers(main: Block, sources: dict[Value, str]) -> None:

@@ -11,8 +11,9 @@ layers whose weights are stacked, becomes
 
 The number of a row must follow from counters of the loop and values from outside, and the loop must not write the rows.
 A row that a loop writes leaves from these tiles in the trip after. Where only the run knows how many trips there are,
-a transfer starts if the condition of the loop holds for the trip that takes it, which must follow from such values too.
-What is read as a whole is read as early as there is room, in loops not before the trip that reads it.
+a transfer starts if the condition of the loop holds for the trip that takes it, as far as it follows from such values:
+of a loop that ends on a computed value as well, one row is read that no trip takes. What is read as a whole is read as
+early as there is room, in loops not before the trip that reads it.
 """
 
 from __future__ import annotations
@@ -114,16 +115,17 @@ class _ReadAhead:
         body = loop.regions[-1]
         steps = _steps(loop)
         first = {arg: loop.operands[arg.index] for arg in steps}
-        if loop.name == "while" and not _is_known_ahead(loop, steps.keys()):
-            return []
-        before: list[Op] = []
+        known = _known_conditions(loop, steps.keys()) if loop.name == "while" else None
         takes: list[Op] = []
         starts: list[Op] = []
+        firsts: list[Op] = []
+        following = [_following(arg, step, loop) for arg, step in steps.items()]
+        then = dict(zip(steps, (add.result for _, add in following), strict=True))
         for read in list(body.ops):
             if read.name != "ipu.host_read" or len(read.operands) < 2 or read.operands[0] in body.args:
                 continue
             chain = _chain(body, read.operands[1], steps.keys())
-            if chain is None or _may_write_ahead(body, read, steps.keys()):
+            if chain is None or _may_write_ahead(loop, read, steps.keys()):
                 continue
             size = size_in_bytes(read.result)
             if size > self.left:
@@ -132,18 +134,23 @@ class _ReadAhead:
             self.left -= size
             attrs = {"buffer": read.attrs["buffer"], "slot": f"ahead{self.number}", "has_side_effect": True}
             self.number += 1
-            before += _if_trip(loop, first, loop.operands, _start(read, chain, first, attrs))
-            following = [_following(arg, step, read) for arg, step in steps.items()]
-            starts += [op for ops, _ in following for op in ops]
-            then = dict(zip(steps, (value for _, value in following), strict=True))
-            starts += _if_trip(loop, then, body.args, _start(read, chain, then, attrs))
+            firsts += _start(read, chain, first, attrs)
+            starts += _start(read, chain, then, {**attrs, "next": True})
             take = Op("ipu.take_ahead", (), [(read.result.shape, read.result.dtype)], attrs, (), read.location)
             takes.append(take)
             read.result.replace_with(take.result)
             read.drop()
             body.ops.remove(read)
-        body.ops[:0] = [*takes, *starts]
-        for write in body.ops if loop.name == "ipu.repeat" else ():
+        before: list[Op] = []
+        if takes:
+            before = _if_trip(loop, known, first, loop.operands, _numbers_first(firsts))
+            starts = _if_trip(loop, known, then, body.args, _numbers_first(starts))
+            body.ops[:0] = [*takes, *(op for ops in following for op in ops), *starts]
+        else:
+            for ops in following:
+                for op in reversed(ops):
+                    op.drop()
+        for write in body.ops:
             size = size_in_bytes(write.operands[0]) if write.name == "ipu.host_write" else self.left + 1
             if size <= self.left and len(write.operands) == 3:
                 self.left -= size
@@ -208,50 +215,87 @@ def _start(read: Op, chain: list[Op], counters: Mapping[Value, Value], attrs: di
     return ops
 
 
-def _is_known_ahead(loop: Op, counters: Set[Value]) -> bool:
-    """Whether the condition of a loop follows from its counters, carried values that stay as they are, and outside."""
+def _known_conditions(loop: Op, counters: Set[Value]) -> list[Value]:
+    """Values that must all be true for a trip: what follows from counters, carried values that stay, and outside."""
     condition, body = loop.regions
-    for arg, carried, result in zip(condition.args, body.args, body.results, strict=True):
-        if arg.users and carried not in counters and result is not carried:
-            return False
-    return all(
-        op.name in _CONDITION and max(map(size_in_bytes, op.results), default=0) <= _MOST_BYTES
-        for op in condition.ops[:-1]
-    )
+    computed = {
+        arg
+        for arg, carried, result in zip(condition.args, body.args, body.results, strict=True)
+        if carried not in counters and result is not carried
+    }
+    for op in condition.ops[:-1]:
+        small = max(map(size_in_bytes, op.results), default=0) <= _MOST_BYTES
+        if op.name not in _CONDITION or not small or not computed.isdisjoint(op.operands):
+            computed.update(op.results)
+    known: list[Value] = []
+    pending = [condition.results[0]]
+    while pending:
+        value = pending.pop()
+        if value not in computed:
+            known.append(value)
+        elif value.op is not None and value.op.name == "and":
+            pending += value.op.operands
+    return known
 
 
-def _if_trip(loop: Op, counters: Mapping[Value, Value], carried: Sequence[Value], starts: list[Op]) -> list[Op]:
-    """The ops `starts`, if the loop has the trip with these counters, and the carried values that stay as they are."""
-    if loop.name != "while":
+def _if_trip(
+    loop: Op,
+    known: list[Value] | None,
+    counters: Mapping[Value, Value],
+    carried: Sequence[Value],
+    starts: list[Op],
+) -> list[Op]:
+    """The ops `starts`, if the loop may have the trip with these counters, and the carried values that stay.
+
+    Args:
+        loop: the loop.
+        known: the conditions for a trip that are known ahead; None where all trips are.
+        counters, carried: of that trip.
+        starts: what it takes.
+    """
+    if not known:
         return starts
     condition, body = loop.regions
     values = {arg: counters.get(own, carried[arg.index]) for arg, own in zip(condition.args, body.args, strict=True)}
-    ops = clone_ops(Block([], condition.ops[:-1]), values)
-    predicate = values.get(condition.results[0], condition.results[0])
+    needed = {value.op for value in known if value.op is not None}
+    for op in reversed(condition.ops[:-1]):
+        if op in needed:
+            needed.update(o.op for o in op.operands if o.op is not None)
+    ops = clone_ops(Block([], [op for op in condition.ops[:-1] if op in needed]), values)
+    predicate, *others = (values.get(value, value) for value in known)
+    for other in others:
+        ops.append(Op("and", (predicate, other), [(predicate.shape, predicate.dtype)], {}, (), loop.location))
+        predicate = ops[-1].result
     regions = [Block([], [*inner, Op("return", (), (), None, (), loop.location)]) for inner in (starts, ())]
     return [*ops, Op("if", (predicate,), (), None, regions, loop.location)]
 
 
-def _following(counter: Value, step: Literal, read: Op) -> tuple[list[Op], Value]:
-    """The counter of the next trip."""
+def _numbers_first(starts: list[Op]) -> list[Op]:
+    """The same ops, with the transfers behind all that computes numbers: none waits for another one."""
+    return sorted(starts, key=lambda op: op.name == "ipu.read_ahead")
+
+
+def _following(counter: Value, step: Literal, loop: Op) -> tuple[Op, Op]:
+    """The ops that make the counter of the next trip."""
     type_ = [(counter.shape, counter.dtype)]
-    constant = Op("constant", (), type_, {"value": step}, (), read.location)
-    add = Op("add", (counter, constant.result), type_, {}, (), read.location)
-    return [constant, add], add.result
+    constant = Op("constant", (), type_, {"value": step}, (), loop.location)
+    return constant, Op("add", (counter, constant.result), type_, {}, (), loop.location)
 
 
-def _may_write_ahead(body: Block, read: Op, counters: Set[Value]) -> bool:
-    """Whether the body may write rows that the next trip reads: other rows than it reads itself.
+def _may_write_ahead(loop: Op, read: Op, counters: Set[Value]) -> bool:
+    """Whether a trip may write rows that the next one reads: other rows than it reads itself.
 
     A result may lie in the memory of a donated argument of the same type.
     """
     source, rows = read.operands
-    for op in body.walk():
+    for op in loop.regions[-1].walk():
         if op.name != "ipu.host_write" or len(op.operands) < 2:
             continue
         target = op.operands[1]
         if op.attrs["buffer"] != read.attrs["buffer"] and (target.shape, target.dtype) != (source.shape, source.dtype):
             continue
+        if loop.name == "while":  # which may go on at the last row
+            return True
         if len(op.operands) < 3 or not _are_same(op.operands[2], rows) or not _moves(rows, counters):
             return True
     return False
