@@ -110,6 +110,12 @@ def gnn_step() -> Program:
     return Program(step, (params, *graph), True)
 
 
+def _rotary(x: Any, cosine: Any, sine: Any) -> Any:
+    """Rotary positions of pairs of neighbours, x: [batch, position, head, feature]."""
+    a, b = x[..., ::2], x[..., 1::2]
+    return jnp.stack([a * cosine - b * sine, a * sine + b * cosine], -1).reshape(x.shape)
+
+
 PROGRAMS: dict[str, MakeProgram] = {
     "transformer layer 4x128x256": program(transformer_layer, transformer_parameters(256), array(4, 128, 256)),
     "transformer + Adam step": transformer_adam_step,
@@ -120,5 +126,6 @@ PROGRAMS: dict[str, MakeProgram] = {
         _embedding_gradient, array(10_000, 128), indices((32, 128), 10_000), weights(128, 64)
     ),
     "gnn step": gnn_step,
+    "rotary positions 8x512x8x64": program(_rotary, array(8, 512, 8, 64), array(512, 1, 32), array(512, 1, 32, seed=1)),
     "logits 128x768x16384": program(lambda x, w: x @ w.T, array(128, 768), array(16384, 768)),
 }

@@ -58,6 +58,17 @@ def _blend(a: Any, b: Any, alpha: Any) -> Any:
     return (a.astype(jnp.float32) * alpha + b.astype(jnp.float32) * (1 - alpha)).astype(jnp.uint8)
 
 
+def _premultiplied(image: Any) -> Any:
+    """Colours times their opacity, which is the last channel."""
+    return jnp.concatenate([image[..., :3] * image[..., 3:], image[..., 3:]], -1)
+
+
+def _corners(boxes: Any) -> Any:
+    """Boxes by their corners instead of by their centres and extents."""
+    x, y, width, height = jnp.split(boxes, 4, -1)
+    return jnp.concatenate([x - width / 2, y - height / 2, x + width / 2, y + height / 2], -1)
+
+
 _IMAGES = array(8, 224, 224, 3)
 _BYTES = indices((1024, 1024, 3), 256).astype(np.uint8)
 _TEXT = indices(1 << 22, 96).astype(np.uint8) + np.uint8(32)
@@ -138,6 +149,10 @@ PROGRAMS: dict[str, MakeProgram] = {
     ),
     "lower triangle 1024x1024": program(jnp.tril, _BIG),
     "cross products 100000x3": program(jnp.cross, array(100_000, 3), array(100_000, 3, seed=1)),
+    "premultiplied alpha 512x512x4": program(_premultiplied, abs(array(512, 512, 4))),
+    "corners of 100000 boxes": program(_corners, array(100_000, 4)),
+    "packed bits 1M": program(jnp.packbits, indices(1 << 20, 2).astype(np.uint8)),
+    "packed bits of 1000 rows": program(lambda x: jnp.packbits(x, axis=-1), indices((1000, 1000), 2).astype(bool)),
     "powers 10000x8": program(lambda x: jnp.vander(x, 8), array(10_000)),
     "interpolation 10000 in 100": program(jnp.interp, array(10_000), np.sort(array(100, seed=1)), array(100, seed=2)),
     "searchsorted 100000 in 100000": program(jnp.searchsorted, np.sort(array(100_000)), array(100_000, seed=1)),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.experimental.ode import odeint
 
 from .program import MakeProgram, array, program
 
@@ -79,6 +81,11 @@ def _lorenz(x: Any) -> Any:
     return lax.scan(step, x, None, length=1000)[1]
 
 
+def _van_der_pol(x: Any, times: Any) -> Any:
+    """An oscillator by JAX's adaptive Dormand-Prince method."""
+    return odeint(lambda x, _: jnp.stack([x[1], (1 - x[0] ** 2) * x[1] - x[0]]), x, times)
+
+
 def _product_of_quaternions(a: Any, b: Any) -> Any:
     (aw, ax, ay, az), (bw, bx, by, bz) = a.T, b.T
     return jnp.stack(
@@ -135,6 +142,10 @@ PROGRAMS: dict[str, MakeProgram] = {
     "RK4 n=16": program(_runge_kutta, array(16)),
     "RK4 n=256": program(_runge_kutta, array(256)),
     "RK4 of Lorenz": program(_lorenz, array(3)),
+    "odeint of Van der Pol's oscillator": program(
+        _van_der_pol, np.array([1, 0], np.float32), np.linspace(0, 10, 50, dtype=np.float32)
+    ),
+    "products of 65536 quaternions": program(_product_of_quaternions, array(65536, 4), array(65536, 4, seed=1)),
     "rigid bodies 1": program(_rigid_bodies, _bodies(1), tolerance=1e-2),
     "rigid bodies 100": program(_rigid_bodies, _bodies(100), tolerance=1e-2),
     "Game of Life 512x512 x 20": program(_life, (array(512, 512) > 0.5).astype("int32")),

@@ -37,6 +37,7 @@ class Mix : public Operation {
     }
   }
   bool AnyOutputOrder() const override { return true; }
+  bool AnyOutputStrides() const override { return true; }
   std::vector<int> BandDimensions(int d) const override { return {d, d, d}; }
   TilePlan Plan(const DeviceContext&) const override { return {}; }
   bool CanAlias(unsigned, unsigned) const override { return in_place_; }

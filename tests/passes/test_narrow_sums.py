@@ -1,4 +1,4 @@
-"""Sums of f16 values that JAX makes in f32: no array of f32 exists, and partial sums are not rounded to f16."""
+"""Sums of narrow values that JAX makes in a wide type: no array of that exists, and sums of f16 are not rounded."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from jax_ipu.compiler.types import SIZE
 from support.modes import check, with_codelets
 from support.stages import optimized_ops
 
@@ -79,3 +80,41 @@ def test_arrays_of_f32(name):
     ops = optimized_ops(function, values)
     made = {(r.dtype, r.shape) for op in ops for r in op.results}
     assert (("f32", values.shape) in made) == wide, made
+
+
+BYTES = np.random.default_rng(2).integers(0, 256, (3, 5, 24)).astype(np.uint8)
+
+
+def sum_and_wide_integers(x):
+    total = x.sum(-1, dtype="uint32")
+    return total.astype("uint8"), total
+
+
+# Each with whether its sums are made in the narrow type.
+INTEGERS = {
+    "packed bits": (jnp.packbits, BYTES % 2, True),
+    "packed bits of rows": (lambda x: jnp.packbits(x, axis=1, bitorder="little"), BYTES > 99, True),
+    "sums that wrap": (lambda x: x.sum(-1, dtype="int32").astype("uint8"), BYTES, True),
+    "signed": (lambda x: x.sum((0, 2)).astype("int8"), BYTES.view(np.int8), True),
+    "of 16 bits": (lambda x: x.sum(0).astype("uint16"), BYTES.view(np.uint16), True),
+    "kept dimension": (lambda x: x.sum(1, keepdims=True).astype("uint8"), BYTES, True),
+    "of another sign": (lambda x: x.sum(-1).astype("int8"), BYTES, False),
+    "of another width": (lambda x: x.sum(-1).astype("uint16"), BYTES, False),
+    "read in the wide type": (sum_and_wide_integers, BYTES, False),
+    "of truth values": (lambda x: x.sum(-1).astype("uint8"), BYTES > 99, False),
+    "of nothing": (lambda x: x[..., :0].sum(-1).astype("uint8"), BYTES, False),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@with_codelets
+def test_integers(name, mode):
+    function, values, _ = INTEGERS[name]
+    check(function, values, mode=mode)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_types_of_integer_sums(name):
+    function, values, narrow = INTEGERS[name]
+    sums = {op.result.dtype for op in optimized_ops(function, values) if op.name == "reduce"}
+    assert any(SIZE[dtype] < 4 for dtype in sums) == narrow, sums

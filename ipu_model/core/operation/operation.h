@@ -144,6 +144,8 @@ class Operation {
 
   // Whether the whole operation is as efficient for outputs with any other order of elements in memory.
   virtual bool AnyOutputOrder() const { return false; }
+  // Whether it is also for outputs with elements of others between theirs.
+  virtual bool AnyOutputStrides() const { return false; }
   // Whether the operation can run on bands of the first output along its dimension `d`. Returns, for the
   // inputs and then the outputs, the dimension that corresponds to the band, or -1 for an operand that every
   // band reads whole. Returns an empty vector if the operation cannot run on bands.

@@ -8,6 +8,7 @@
 
 #include "core/mapping/strides.h"
 #include "core/operation/combining_operation.h"
+#include "engine/fast/part_copies.h"
 
 namespace ipu_model {
 
@@ -87,13 +88,8 @@ class Former {
         memory_of_(memory_of),
         plan_(*plan),
         host_(plan->code),
-        entered_(host_.code.size() + 1, false),
+        entered_(JumpTargets(host_)),
         uses_(memory_of.size(), 0) {
-    for (const HostInstruction& in : host_.code) entered_[in.target] = true;
-    for (const SwitchTable& table : host_.switches) {
-      for (const std::uint32_t target : table.targets) entered_[target] = true;
-    }
-    for (const std::uint32_t begin : host_.begin) entered_[begin] = true;
     CountUses();
   }
 

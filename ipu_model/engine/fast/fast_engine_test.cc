@@ -167,6 +167,68 @@ TEST(ResultsAreWrittenInTheOrderOfTheirStreams) {
   }
 }
 
+// Two results are interleaved, or one behind the other: each is written in its place, unless something reads
+// the whole before it is copied, or reads the result as well.
+TEST(PartsAreWrittenInTheirPlace) {
+  enum class Use { kCopied, kWholeIsReadBefore, kPartIsReadToo, kPartIsMadeOfTheWhole };
+  for (const Use use :
+       {Use::kCopied, Use::kWholeIsReadBefore, Use::kPartIsReadToo, Use::kPartIsMadeOfTheWhole}) {
+    for (const bool interleaved : {false, true}) {
+      poplar::Graph graph = NewGraph();
+      const std::size_t n = 48;
+      const auto variable = [&](std::size_t size) { return graph.addVariable(poplar::INT, {size}, "v"); };
+      const Tensor a = variable(n), b = variable(n), first = variable(n), second = variable(n),
+                   whole = variable(2 * n), more = variable(n);
+      const auto in0 = graph.addHostToDeviceFIFO("in0", poplar::INT, n);
+      const auto in1 = graph.addHostToDeviceFIFO("in1", poplar::INT, n);
+      const auto out0 = graph.addDeviceToHostFIFO("out0", poplar::INT, 2 * n);
+      const auto out1 = graph.addDeviceToHostFIFO("out1", poplar::INT, n);
+      const auto part = [&](std::size_t i) {
+        return interleaved ? whole.slice(i, 2 * n).subSample(2, 0) : whole.slice(i * n, i * n + n);
+      };
+      Sequence prog;
+      prog.add(Copy(in0, a));
+      prog.add(Copy(in1, b));
+      if (use == Use::kWholeIsReadBefore || use == Use::kPartIsMadeOfTheWhole) {
+        prog.add(Copy(a, part(0)));
+        prog.add(Copy(a, part(1)));
+      }
+      AddMix(&prog, a, b, first, false);
+      AddMix(&prog, b, use == Use::kPartIsMadeOfTheWhole ? part(1) : a, second, false);
+      if (use == Use::kWholeIsReadBefore) AddMix(&prog, part(0), part(1), more, false);
+      prog.add(Copy(first, part(0)));
+      prog.add(Copy(second, part(1)));
+      if (use == Use::kPartIsReadToo) AddMix(&prog, first, second, more, false);
+      prog.add(Copy(whole, out0));
+      const bool gives_more = use == Use::kWholeIsReadBefore || use == Use::kPartIsReadToo;
+      if (gives_more) prog.add(Copy(more, out1));
+      const auto compiled = Compile(graph, {prog});
+      const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*compiled);
+      if (use == Use::kCopied) {
+        CHECK_EQ(plan.code.code.size(), 3u);  // the operations and the end
+        CHECK_EQ(plan.arena_bytes, 0u);
+      }
+      FastEngine engine(compiled);
+      std::vector<std::int32_t> x(n), y(n), z(2 * n, 0), again(n, 0);
+      for (std::size_t i = 0; i < n; ++i) {
+        x[i] = static_cast<std::int32_t>(i * i);
+        y[i] = static_cast<std::int32_t>(3 * i + 1);
+      }
+      engine.ConnectStream(0, x.data());
+      engine.ConnectStream(1, y.data());
+      engine.ConnectStream(2, z.data());
+      engine.ConnectStream(3, again.data());
+      Interpreter interpreter(*compiled);
+      interpreter.streams[0] = x;
+      interpreter.streams[1] = y;
+      interpreter.Run(0);
+      engine.Run(0);
+      CHECK(z == interpreter.streams[2]);
+      if (gives_more) CHECK(again == interpreter.streams[3]);
+    }
+  }
+}
+
 TEST(StateIsUpdatedInPlace) {
   // new = state * 3 + gradient + 1; state = new: the copy and the second buffer are removed.
   poplar::Graph graph = NewGraph();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/program/host_code.h"
@@ -22,6 +23,9 @@ struct HostLocation {
   std::size_t offset = 0;
   // True if the variable has one view and is stored in the row-major order of that view.
   bool in_view_order = false;
+  // If the variable has its elements in a part of another one, which has this location otherwise: the part,
+  // in the shape of the one view of the variable that is used.
+  std::optional<View> part;
 
   // Returns the elements of a view of the variable as a view of the location's memory.
   View Placed(const View& view) const;

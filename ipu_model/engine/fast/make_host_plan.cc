@@ -9,6 +9,7 @@
 
 #include "core/mapping/strides.h"
 #include "engine/fast/bands.h"
+#include "engine/fast/part_copies.h"
 #include "engine/program/liveness.h"
 
 namespace ipu_model {
@@ -38,8 +39,8 @@ std::vector<LiveRange> Union(const std::vector<LiveRange>& a, const std::vector<
   std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all),
              [](const LiveRange& x, const LiveRange& y) { return x.begin < y.begin; });
   for (const LiveRange& r : all) {
-    if (!joined.empty() && joined.back().end + 1 == r.begin) {
-      joined.back().end = r.end;
+    if (!joined.empty() && joined.back().end + 1 >= r.begin) {
+      joined.back().end = std::max(joined.back().end, r.end);
     } else {
       joined.push_back(r);
     }
@@ -129,6 +130,7 @@ class Planner {
   Planner(const CompiledProgram& program, bool stream_memory_stays, bool streams_in_place)
       : program_(program), streams_in_place_(streams_in_place) {
     plan_.code = Flatten(program);
+    targets_ = JumpTargets(plan_.code);
     const std::size_t n = program.variables.size();
     plan_.locations.resize(n);
     plan_.streams.resize(program.programs.size());
@@ -145,6 +147,7 @@ class Planner {
     for (std::uint32_t p = 0; p < program_.programs.size(); ++p) {
       LoadProgram(p);
       RemoveCopies();
+      PlaceParts();
       BindStreams();
       ReuseInputs();
       liveness_of_.push_back(std::move(ranges_));
@@ -253,20 +256,45 @@ class Planner {
     }
   }
 
+  // What is copied into a part of another variable is written there.
+  void PlaceParts() {
+    for (std::uint32_t i = begin_; i < end_; ++i) {
+      if (plan_.code.code[i].code != OpCode::kRun) continue;
+      const Operation& copy = *plan_.code.operations[plan_.code.code[i].a];
+      if (copy.kind() != "poplar::copy" || copy.inputs.size() != 1) continue;
+      const VariableId from = copy.inputs[0].variable, to = Root(copy.outputs[0].variable);
+      if (Root(from) != from || from == to || !IsTemporary(from)) continue;
+      const PartCopy part_copy{i, &users_[from], &users_[to], [&](VariableId v) { return Root(v) == to; },
+                               [this](const View& view) {
+                                 const auto found = parts_.find(view.variable);
+                                 return found == parts_.end() ? view : found->second;
+                               }};
+      std::optional<View> part = FindPart(plan_.code, targets_, part_copy, program_.variables);
+      if (!part.has_value()) continue;
+      parts_[from] = *std::move(part);
+      root_[from] = to;
+      ranges_[to] = Union(ranges_[to], ranges_[from]);
+      users_[to].insert(users_[to].end(), users_[from].begin(), users_[from].end());
+      users_[to].erase(std::remove(users_[to].begin(), users_[to].end(), i), users_[to].end());
+      users_[from] = {};
+      plan_.code.code[i].code = OpCode::kUndefined;
+    }
+  }
+  bool IsTemporary(VariableId v) const {
+    return !state_[v] && plan_.locations[v].kind == HostLocation::Kind::kArena;
+  }
+
   // An operation that may run in place writes over an input that nobody needs afterwards.
   void ReuseInputs() {
-    const auto temporary = [this](VariableId v) {
-      return !state_[v] && plan_.locations[v].kind == HostLocation::Kind::kArena;
-    };
     for (std::uint32_t i = begin_; i < end_; ++i) {
       if (plan_.code.code[i].code != OpCode::kRun) continue;
       const Operation& operation = *plan_.code.operations[plan_.code.code[i].a];
       for (unsigned o = 0; o < operation.outputs.size(); ++o) {
-        if (!IsWhole({operation.outputs[o]})) continue;
+        if (!IsWhole({operation.outputs[o]}) || parts_.count(operation.outputs[o].variable) != 0) continue;
         for (unsigned k = 0; k < operation.inputs.size(); ++k) {
           if (!operation.CanAlias(o, k) || !IsWhole({operation.inputs[k]})) continue;
           const VariableId a = Root(operation.inputs[k].variable), b = Root(operation.outputs[o].variable);
-          if (a != b && temporary(a) && temporary(b) && Join(a, b)) break;
+          if (a != b && IsTemporary(a) && IsTemporary(b) && Join(a, b)) break;
         }
       }
     }
@@ -315,6 +343,7 @@ class Planner {
           if (source == out || (source != a && source != b)) continue;
           // One whole copy becomes a copy of something to itself and goes away.
           if (WholeCopy(i)) continue;
+          if (parts_.count(operation.outputs[o].variable) != 0) return false;
           if (!operation.CanAlias(o, k) || !SameElements(operation.outputs[o], operation.inputs[k]))
             return false;
         }
@@ -422,6 +451,7 @@ class Planner {
     for (VariableId v = 0; v < n; ++v) {
       if (Root(v) != v) plan_.locations[v] = plan_.locations[Root(v)];
     }
+    for (auto& [v, part] : parts_) plan_.locations[v].part = std::move(part);
   }
 
   // Drops instructions that do nothing.
@@ -458,7 +488,9 @@ class Planner {
   const bool streams_in_place_;
   HostPlan plan_;
   std::vector<VariableId> root_;
-  std::vector<std::uint32_t> home_;  // the last program that uses a variable
+  std::vector<std::uint32_t> home_;   // the last program that uses a variable
+  std::vector<bool> targets_;         // see JumpTargets
+  std::map<VariableId, View> parts_;  // the places of variables in others, which are their roots
   std::vector<bool> state_;
   std::vector<bool> fed_;  // see FindFed
   std::vector<std::vector<std::vector<VariableAccess>>> accesses_of_;

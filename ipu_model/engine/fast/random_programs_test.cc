@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -79,6 +80,23 @@ class RandomProgram {
   void Fill(Sequence* prog, std::size_t steps, int depth) {
     for (std::size_t i = 0; i < steps; ++i) Step(prog, depth);
   }
+  // Halves of a variable, adjacent or interleaved, are made elsewhere and copied, while others may use it.
+  void Parts(Sequence* prog) {
+    const Tensor out = Target(), other = Below(3) == 0 ? Target() : out;
+    const bool interleaved = Below(2) == 0;
+    std::vector<std::pair<Tensor, Tensor>> copies;
+    for (const std::size_t half : {0, 1}) {
+      const Tensor part = graph_.addVariable(poplar::INT, {2}, "part"), into = half == 0 ? out : other;
+      AddMix(prog, Any().slice(0, 2, 0), Any().slice(1, 3, 0), part, Below(2) == 0);
+      copies.emplace_back(
+          part, interleaved ? into.slice(half, 4, 0).subSample(2, 0) : into.slice(2 * half, 2 * half + 2, 0));
+      if (Below(2) == 0) continue;
+      if (Below(3) == 0) AddMix(prog, Any(), Any(), Target(), true);
+      for (const auto& [from, to] : copies) prog->add(Copy(from, to));
+      if (Below(4) != 0) copies.clear();
+    }
+    for (const auto& [from, to] : copies) prog->add(Copy(from, to));
+  }
   void Step(Sequence* prog, int depth) {
     Sequence a, b;
     switch (Below(depth > 0 ? 14 : 9)) {
@@ -104,6 +122,7 @@ class RandomProgram {
         prog->add(Copy(Source(), Target()));
         return;
       case 7: {
+        if (Below(2) == 0) return Parts(prog);
         const Tensor x = Any(), y = Any(), out = Target();
         prog->add(Copy(x.slice(0, 2, 0), out.slice(2, 4, 0)));
         if (Below(2) == 0) prog->add(Copy(y.slice(1, 3, 0), out.slice(0, 2, 0)));

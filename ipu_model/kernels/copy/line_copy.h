@@ -19,6 +19,8 @@ struct LineCopies {
   void (*repeated)(const void* from, std::int64_t step, void* to, std::int64_t n, std::int64_t times);
   // to[i * lines + l] = from[l * stride + i] for i < n and l < lines <= kMostWoven.
   void (*woven)(const void* from, std::int64_t stride, std::int64_t lines, void* to, std::int64_t n);
+  // to[i * lines + l] = from[l][i] for i < n and l < lines <= kMostWoven.
+  void (*joined)(const void* const* from, std::int64_t lines, void* to, std::int64_t n);
   // to[i] = from[i * step] for i < n, step > 0.
   void (*picked)(const void* from, std::int64_t step, void* to, std::int64_t n);
   // The most elements of a tile, and the first place that is too far away.
@@ -37,12 +39,22 @@ struct SegmentLines {
 };
 namespace avx2 {
 void CopySegments(const void* from, const SegmentLines& lines, void* to);
-}
+void SpreadSegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t to_step,
+                    std::int64_t n);
+}  // namespace avx2
 namespace avx512 {
 void CopySegments(const void* from, const SegmentLines& lines, void* to);
-}
+void SpreadSegments(const void* from, std::int64_t step, std::int64_t bytes, void* to, std::int64_t to_step,
+                    std::int64_t n);
+}  // namespace avx512
 inline void CopySegments(const void* from, const SegmentLines& lines, void* to) {
   JAX_IPU_FOR_ISA(CopySegments)(from, lines, to);
+}
+// Copies n segments of 1 to kLongestSegment bytes that are `step` bytes apart in the source and `to_step`
+// bytes in the result, where nothing else is written.
+inline void SpreadSegments(const void* from, std::int64_t step, std::int64_t bytes, void* to,
+                           std::int64_t to_step, std::int64_t n) {
+  JAX_IPU_FOR_ISA(SpreadSegments)(from, step, bytes, to, to_step, n);
 }
 
 namespace avx2 {

@@ -52,8 +52,8 @@ TEST(LinesRunBackwards) {
 TEST(ElementsAreRepeated) {
   ForAll([](const LineCopies& copies, std::int64_t size) {
     for (const std::int64_t n : {1, 2, 7, 50}) {
-      for (const std::int64_t step : {1, 3}) {
-        for (const std::int64_t times : {1, 2, 3, 5, 8, 16, 17, 40}) {
+      for (const std::int64_t step : {1, 2, 3, 4, 17}) {
+        for (const std::int64_t times : {1, 2, 3, 4, 5, 8, 16, 17, 40}) {
           const std::vector<unsigned char> from = Numbers(((n - 1) * step + 1) * size);
           std::vector<unsigned char> to(static_cast<std::size_t>(n * times * size)), expected;
           for (std::int64_t i = 0; i < n * times; ++i) {
@@ -115,6 +115,31 @@ TEST(RunsOfAnyLengthAndDistance) {
   }
 }
 
+// What lies between the segments of the result stays as it is, and what lies behind the last one is not
+// touched.
+TEST(SegmentsAreSpread) {
+  for (const bool wide : {false, true}) {
+    if (wide && !HasAvx512()) continue;
+    for (std::int64_t bytes = 1; bytes <= kLongestSegment; ++bytes) {
+      for (const std::int64_t step : {bytes, bytes + 1, 2 * bytes, bytes + 4, -bytes}) {
+        for (const std::int64_t to_step : {bytes, bytes + 1, bytes + 4, 2 * bytes, 3 * bytes, 8 * bytes}) {
+          for (const std::int64_t n : {1, 2, 7, 41}) {
+            const std::int64_t apart = step < 0 ? -step : step;
+            const std::vector<unsigned char> from = Numbers((n - 1) * apart + bytes);
+            const unsigned char* const first = from.data() + (step < 0 ? (n - 1) * apart : 0);
+            std::vector<unsigned char> to(static_cast<std::size_t>((n - 1) * to_step + bytes), 7),
+                expected = to;
+            for (std::int64_t i = 0; i < n; ++i)
+              std::copy_n(first + i * step, bytes, expected.data() + i * to_step);
+            (wide ? avx512::SpreadSegments : avx2::SpreadSegments)(first, step, bytes, to.data(), to_step, n);
+            CHECK(to == expected);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(LinesOfRuns) {
   for (const bool wide : {false, true}) {
     if (wide && !HasAvx512()) continue;
@@ -156,6 +181,11 @@ TEST(LinesAreWovenAndPicked) {
         if (lines > LineCopies::kMostWoven) continue;
         copies.woven(picked.data(), n, lines, woven.data(), n);
         CHECK(woven == from);
+        std::vector<unsigned char> joined(from.size());
+        std::vector<const void*> each;
+        for (std::int64_t l = 0; l < lines; ++l) each.push_back(picked.data() + l * n * size);
+        copies.joined(each.data(), lines, joined.data(), n);
+        CHECK(joined == from);
       }
     }
   });

@@ -1,7 +1,6 @@
 #include "kernels/copy/strided_copy.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -75,28 +74,6 @@ void CopyShortReversed(std::int64_t n, const char* src, std::int64_t src_stride,
   }
 }
 
-// Copies segments of `kBytes` bytes.
-template <std::int64_t kBytes>
-void CopyFixedSegments(std::int64_t n, const char* src, std::int64_t src_stride, char* dst,
-                       std::int64_t dst_stride) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    char segment[kBytes];  // in registers
-    std::memcpy(segment, src + i * src_stride, kBytes);
-    std::memcpy(dst + i * dst_stride, segment, kBytes);
-  }
-}
-template <std::size_t... kBytes>
-constexpr std::array<decltype(&CopyFixedSegments<1>), sizeof...(kBytes)> SegmentCopies(
-    std::index_sequence<kBytes...>) {
-  return {CopyFixedSegments<static_cast<std::int64_t>(kBytes) + 1>...};
-}
-// Copies segments of 1 to kLongestSegment bytes.
-void CopyShortSegments(std::int64_t n, std::int64_t bytes, const char* src, std::int64_t src_stride,
-                       char* dst, std::int64_t dst_stride) {
-  static constexpr auto kCopies = SegmentCopies(std::make_index_sequence<kLongestSegment>());
-  kCopies[static_cast<std::size_t>(bytes - 1)](n, src, src_stride, dst, dst_stride);
-}
-
 template <typename T>
 void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* dst, std::int64_t dst_stride) {
   constexpr std::int64_t kSize = sizeof(T);
@@ -114,6 +91,8 @@ void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* ds
     FindLineCopies(kSize).reversed(s, d, n);
   } else if (ds == 1) {
     for (std::int64_t i = 0; i < n; ++i) d[i] = s[i * ss];
+  } else if (ss == 1 && ds > 0 && n >= kShortLine) {
+    SpreadSegments(src, kSize, kSize, dst, dst_stride, n);
   } else {
     for (std::int64_t i = 0; i < n; ++i) d[i * ds] = s[i * ss];
   }
@@ -212,7 +191,7 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
       if (bytes <= kLongestSegment && loop.dst[dim] == bytes)
         return CopySegments(src, {loop.src[dim], bytes, loop.shape[dim]}, dst);
       if (bytes <= kLongestSegment)
-        return CopyShortSegments(loop.shape[dim], bytes, src, loop.src[dim], dst, loop.dst[dim]);
+        return SpreadSegments(src, loop.src[dim], bytes, dst, loop.dst[dim], loop.shape[dim]);
     } else if (loop.src[dim + 1] == -kSize && loop.shape[dim + 1] <= 4) {
       const auto copy = loop.shape[dim + 1] == 2   ? CopyShortReversed<T, 2>
                         : loop.shape[dim + 1] == 3 ? CopyShortReversed<T, 3>
@@ -235,9 +214,9 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
       loop.shape[dim + 2] * kSize <= kLongestSegment && loop.shape[dim] > loop.shape[dim + 1]) {
     for (std::int64_t i = 0; i < loop.shape[dim]; i += kSegmentsAtOnce) {
       for (std::int64_t j = 0; j < loop.shape[dim + 1]; ++j)
-        CopyShortSegments(std::min(kSegmentsAtOnce, loop.shape[dim] - i), loop.shape[dim + 2] * kSize,
-                          src + i * loop.src[dim] + j * loop.src[dim + 1], loop.src[dim],
-                          dst + i * loop.dst[dim] + j * loop.dst[dim + 1], loop.dst[dim]);
+        SpreadSegments(src + i * loop.src[dim] + j * loop.src[dim + 1], loop.src[dim],
+                       loop.shape[dim + 2] * kSize, dst + i * loop.dst[dim] + j * loop.dst[dim + 1],
+                       loop.dst[dim], std::min(kSegmentsAtOnce, loop.shape[dim] - i));
     }
     return;
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kFarApart = 64;
 constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
 // Rows of at least as many elements are worth a call each.
-constexpr std::int64_t kLongRow = 64;
+constexpr std::int64_t kLongRow = 32;
 // At least as many bytes are worth a call of memcpy.
 constexpr std::size_t kLongCopy = 64;
 
@@ -40,6 +40,8 @@ void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dens
     for (std::int64_t i = 0; i < n; ++i) dense[i] = value;
   } else if (kGather && stride > 0 && n >= kLongRow) {
     FindLineCopies(sizeof(T)).picked(memory, stride / static_cast<std::int64_t>(sizeof(T)), dense, n);
+  } else if (!kGather && stride > 0 && n >= kLongRow) {
+    SpreadSegments(dense, sizeof(T), sizeof(T), memory, stride, n);
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
       T* p = reinterpret_cast<T*>(memory + i * stride);
@@ -53,8 +55,13 @@ template <typename T, bool kGather>
 void CopyRows(unsigned char* memory, std::int64_t row_stride, std::int64_t stride, std::int64_t rows,
               std::int64_t length, T* dense) {
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
-  if (stride == kSize && row_stride == length * kSize)
+  if (stride != 0 && row_stride == length * stride)
     return CopyRow<T, kGather>(memory, stride, rows * length, dense);
+  if constexpr (!kGather) {
+    const std::int64_t bytes = length * kSize;
+    if (stride == kSize && bytes <= kLongestSegment)
+      return SpreadSegments(dense, bytes, bytes, memory, row_stride, rows);
+  }
   if constexpr (kGather) {
     const std::int64_t bytes = length * kSize;
     if (stride == kSize && row_stride > 0 && bytes <= kLongestSegment)

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "kernels/copy/line_copy.h"
 #include "kernels/elementwise/block_code.h"
 #include "kernels/elementwise/block_order.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
@@ -20,10 +21,47 @@ void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n)
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<std::size_t>(i) * size, value, size);
 }
 
+// Outputs that alternate in memory, element by element.
+struct WovenOutputs {
+  std::int64_t lines = 0;  // 0: there are none
+  std::size_t output[LineCopies::kMostWoven] = {};
+};
+
+// Below this length of a row, its address takes longer than what the vectors save.
+constexpr std::int64_t kShortestWoven = 16;
+
+WovenOutputs FindWoven(const Arrangement& a) {
+  WovenOutputs woven;
+  const MicroProgram& p = *a.program;
+  const Walk* const walks = a.walks + p.inputs.size();
+  const int inner = a.order.rank - 1;
+  const auto plain = [&](std::size_t o) {
+    return !a.outputs[o].direct && a.outputs[o].store == nullptr && !a.scalar[p.outputs[o]] &&
+           (a.per_row == nullptr || !a.per_row[p.outputs[o]]);
+  };
+  if (a.order.row_length < kShortestWoven) return woven;
+  for (std::size_t first = 0; first < p.outputs.size() && woven.lines == 0; ++first) {
+    const Walk& walk = walks[first];
+    const std::int64_t lines = walk.strides[inner] / walk.size;
+    if (lines < 2 || lines > LineCopies::kMostWoven || !plain(first)) continue;
+    std::int64_t found = 0;
+    for (std::int64_t l = 0; l < lines && found == l; ++l) {
+      for (std::size_t o = 0; o < p.outputs.size() && found == l; ++o) {
+        const bool next = walks[o].base == walk.base + l * walk.size && walks[o].size == walk.size &&
+                          std::equal(walk.strides, walk.strides + a.order.rank, walks[o].strides);
+        if (next && plain(o)) woven.output[found++] = o;
+      }
+    }
+    if (found == lines) woven.lines = lines;
+  }
+  return woven;
+}
+
 // An arrangement and the workers' memory. Each worker has cache lines of its own, because it writes the
 // register pointers of every block there.
 struct Bound {
   Arrangement arrangement;
+  WovenOutputs woven;
   const BlockCode* code;  // null without code
   std::int64_t raw_offset, spilled_offset, pointers_offset, worker_bytes;
   unsigned char* memory;  // worker_bytes for each worker
@@ -33,6 +71,7 @@ class Worker {
  public:
   Worker(const Bound& bound, int worker)
       : b_(bound.arrangement),
+        woven_(bound.woven),
         p_(*bound.arrangement.program),
         slots_(bound.memory + worker * bound.worker_bytes),
         raw_(slots_ + bound.raw_offset),
@@ -90,8 +129,25 @@ class Worker {
       }
       pointer_[step.result] = result;
     }
+    if (woven_.lines > 0) StoreWoven(block);
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
-      if (!b_.outputs[o].direct) Store(o, block);
+      if (!b_.outputs[o].direct && !IsWoven(o)) Store(o, block);
+  }
+
+  bool IsWoven(std::size_t output) const {
+    return std::find(woven_.output, woven_.output + woven_.lines, output) != woven_.output + woven_.lines;
+  }
+  void StoreWoven(const Block& block) const {
+    const Walk& walk = b_.walks[num_inputs_ + woven_.output[0]];
+    const auto copy = FindLineCopies(static_cast<std::size_t>(walk.size)).joined;
+    const void* lines[LineCopies::kMostWoven];
+    for (std::int64_t l = 0; l < woven_.lines; ++l) lines[l] = pointer_[p_.outputs[woven_.output[l]]];
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      const Block row{block.row + r, block.begin, 1, block.length};
+      copy(lines, woven_.lines, Address(walk, row), block.length);
+      for (std::int64_t l = 0; l < woven_.lines; ++l)
+        lines[l] = static_cast<const unsigned char*>(lines[l]) + block.length * walk.size;
+    }
   }
 
   // Where a step writes its result.
@@ -230,6 +286,7 @@ class Worker {
   }
 
   const Arrangement& b_;
+  const WovenOutputs& woven_;
   const MicroProgram& p_;
   unsigned char *slots_, *raw_, *spilled_;
   const void** pointer_;  // of the registers, then what code gets
@@ -260,6 +317,7 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   Bound bound;
   bound.arrangement = Arrange(p, in, out, kShortRows, scratch);
   HoldOneValuePerRow(&bound.arrangement, scratch);
+  bound.woven = FindWoven(bound.arrangement);
   const Arrangement& a = bound.arrangement;
   const std::shared_ptr<const BlockCode> code = code_->Find(a, elements);
   bound.code = code.get();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -374,6 +375,72 @@ TEST(RowsOfDistantElements) {
       CHECK(got == expected);
     }
   }
+}
+
+// Outputs that alternate in memory, in some order, with elements of others behind them or none; in one row,
+// or in rows that an operand with one value for each keeps apart.
+template <typename T>
+void CheckAlternating(DType type) {
+  for (std::int64_t lines = 2; lines <= 5; ++lines) {
+    for (const std::int64_t step : {lines, lines + 1}) {
+      for (const auto& [rows, columns] : {std::pair{1, 5}, {1, 9000}, {40, 70}, {700, 3}, {3, 3001}}) {
+        for (const bool by_row : {false, true}) {
+          Expression e;
+          e.inputs = {type, type};
+          std::vector<std::int64_t> place;
+          for (std::int64_t l = 0; l < lines; ++l) {
+            e.constants.push_back(Constant(type, static_cast<T>(3 * l + 1)));
+            place.push_back((l * 3 + 1) % lines);
+          }
+          const auto first = static_cast<std::uint16_t>(2 + lines);
+          e.code = {Op(ScalarOp::kAdd, type, type, 0, 1)};
+          for (std::int64_t l = 0; l < lines; ++l) {
+            e.code.push_back(Op(ScalarOp::kAdd, type, type, first, static_cast<std::uint16_t>(2 + l)));
+            e.outputs.push_back(static_cast<std::uint16_t>(first + 1 + l));
+          }
+          if (lines == 3) place = {0, 1, 2};
+          const std::int64_t n = std::int64_t{rows} * columns;
+          std::vector<T> x, y(static_cast<std::size_t>(by_row ? rows : 1), T{1});
+          std::vector<T> out(static_cast<std::size_t>(n * step), T{7}), expected = out;
+          for (std::int64_t i = 0; i < n; ++i) x.push_back(static_cast<T>(i % 50));
+          for (std::size_t r = 0; r < y.size(); ++r) y[r] = static_cast<T>(r % 40);
+          HostTensor whole;
+          whole.type = type;
+          whole.rank = 2;
+          whole.shape[0] = rows;
+          whole.shape[1] = columns;
+          HostTensor a = whole, b = whole;
+          a.data = x.data();
+          a.strides[0] = columns;
+          a.strides[1] = 1;
+          b.data = y.data();
+          b.strides[0] = by_row ? 1 : 0;
+          b.strides[1] = 0;
+          std::vector<HostTensor> outs;
+          for (std::int64_t l = 0; l < lines; ++l) {
+            HostTensor& t = outs.emplace_back(whole);
+            t.data = out.data() + place[static_cast<std::size_t>(l)];
+            t.strides[0] = columns * step;
+            t.strides[1] = step;
+            for (std::int64_t i = 0; i < n; ++i) {
+              const T row = y[static_cast<std::size_t>(by_row ? i / columns : 0)];
+              expected[static_cast<std::size_t>(i * step + place[static_cast<std::size_t>(l)])] =
+                  static_cast<T>(x[static_cast<std::size_t>(i)] + row + static_cast<T>(3 * l + 1));
+            }
+          }
+          Run(e, {a, b}, outs);
+          CHECK(out == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(OutputsMayAlternate) {
+  CheckAlternating<float>(DType::kF32);
+  CheckAlternating<double>(DType::kF64);
+  CheckAlternating<std::uint8_t>(DType::kU8);
+  CheckAlternating<std::int16_t>(DType::kS16);
 }
 
 TEST(OutputsMaySwapInputs) {

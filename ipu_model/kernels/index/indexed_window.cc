@@ -244,6 +244,40 @@ bool WindowRows::FindElements(std::int64_t begin, Elements* elements) const {
   return true;
 }
 
+bool WindowRows::AreLine(Line* line) const {
+  if (placement_.clipped || batches_ > 1) return false;
+  const Batch batch = batches_ > 0 ? batch_[0] : Batch{1, 0, 0, 0};
+  line->type = indices_.type;
+  line->rows = num_rows_;
+  line->index_step = batch.indices;
+  line->base = operand_base_;
+  line->step = batch.operand;
+  line->windows_step = batch.windows;
+  line->num_components = 0;
+  for (int d = 0; d < window_.operand_rank; ++d) {
+    if (window_.component[d] < 0) continue;
+    line->component[line->num_components++] = {window_.component[d] * component_stride_, window_.wrap[d],
+                                               placement_.operand_dims[d] - placement_.slice_sizes[d],
+                                               operand_.strides[d]};
+  }
+  return true;
+}
+
+std::int64_t WindowRows::Line::Place(const void* indices, std::int64_t row, bool clamp) const {
+  const auto size = static_cast<std::int64_t>(SizeOf(type));
+  std::int64_t place = base + row * step;
+  for (int c = 0; c < num_components; ++c) {
+    const Component& from = component[c];
+    const void* const index = static_cast<const char*>(indices) + (from.index + row * index_step) * size;
+    std::int64_t start = ReadIndex(type, index);
+    if (start < 0) start += from.wrap;
+    if (clamp) start = std::clamp<std::int64_t>(start, 0, from.limit);
+    if (start < 0 || start > from.limit) return kSkip;
+    place += start * from.stride;
+  }
+  return place;
+}
+
 std::int64_t WindowRows::Start(int dim, const char* index, const std::int64_t* batch) const {
   if (window_.batching[dim] >= 0) {
     return placement_.batch_begin[window_.batching[dim]] + batch[window_.batching[dim]];

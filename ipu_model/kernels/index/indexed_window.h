@@ -135,6 +135,24 @@ class WindowRows {
   std::int64_t ElementSegment(std::int64_t begin, std::int64_t end, Elements* elements,
                               std::int64_t* windows_offset) const;
 
+  // The rows, if they lie along one dimension at most, without the addresses of the tensors: row r is at
+  // base + r * step plus what its indices give in the operand, and at r * windows_step in windows.
+  struct Line {
+    struct Component {
+      std::int64_t index, wrap, limit, stride;  // `index`: of row 0, in elements of the indices
+    };
+    DType type;
+    std::int64_t rows, index_step, base, step, windows_step;
+    int num_components = 0;
+    Component component[kMaxRank];
+
+    // Returns the offset of a row's window in the operand. With `clamp`, starts are clamped; without it, it
+    // is kSkip if the window is not inside the operand.
+    std::int64_t Place(const void* indices, std::int64_t row, bool clamp) const;
+  };
+  // Returns false if they lie along several dimensions, or for clipped placements.
+  bool AreLine(Line* line) const;
+
   // The part of one row's window that is inside this call's operand. Writes, per operand dimension, its start
   // in the operand and in the window, and its extent. Returns false if nothing is inside.
   bool Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin, std::int64_t* window_begin,

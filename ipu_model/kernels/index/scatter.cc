@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/dense_tensor.h"
 #include "kernels/host/isa.h"
+#include "kernels/index/bound_windows.h"
 #include "kernels/index/combine_tables.h"
 #include "kernels/index/ranged_windows.h"
 
@@ -394,6 +395,21 @@ void ScatterKernel::Run(HostContext& context, const IndexedWindow& window, const
     const WindowRows rows(window, placement, outs[i], indices, updates[i]);
     CombineAll(context, combine_[i], rows, unique, updates[i], outs[i]);
   }
+}
+
+std::unique_ptr<BoundKernel> ScatterKernel::Bind(const IndexedWindow& window,
+                                                 const WindowPlacement& placement, const HostTensor* operands,
+                                                 const HostTensor& indices, const HostTensor* updates,
+                                                 const HostTensor* outs, bool in_place) const {
+  if (!simple_ || placement.clipped) return nullptr;
+  auto list = std::make_unique<CallList>();
+  for (std::size_t i = 0; i < num_operands_; ++i) {
+    const bool copied =
+        in_place || AddCopy(list.get(), operands[i], CallList::Input(i), outs[i], CallList::Output(i));
+    const ScatterTensors tensors{indices, updates[i], outs[i], num_operands_, num_operands_ + 1 + i, i};
+    if (!copied || !AddScatter(list.get(), combine_[i], window, placement, tensors)) return nullptr;
+  }
+  return list;
 }
 
 }  // namespace ipu_model

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/elementwise/program/expression.h"
+#include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 #include "kernels/index/combine_windows.h"
@@ -30,6 +31,11 @@ class ScatterKernel {
   void Run(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement, bool unique,
            const HostTensor* operands, const HostTensor& indices, const HostTensor* updates,
            const HostTensor* outs) const;
+  // Binds a scatter of few windows, with the inputs operands, indices and updates; null for others.
+  // `in_place`: the outputs are the operands.
+  std::unique_ptr<BoundKernel> Bind(const IndexedWindow& window, const WindowPlacement& placement,
+                                    const HostTensor* operands, const HostTensor& indices,
+                                    const HostTensor* updates, const HostTensor* outs, bool in_place) const;
 
  private:
   // Returns the operation of an output that depends only on its own operand and update; kGeneral for all

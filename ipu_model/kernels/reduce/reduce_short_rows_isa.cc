@@ -76,6 +76,26 @@ void Words(T* __restrict total, const T* __restrict p, std::int64_t rows) {
   }
 }
 
+// Sums of eight bytes each.
+template <typename T>
+void ByteSums(T* total, const T* p, std::int64_t rows) {
+  std::int64_t r = 0;
+#ifdef __AVX512F__
+  for (; r + 8 <= rows; r += 8) {
+    const __m512i sums = _mm512_sad_epu8(_mm512_loadu_si512(p + 8 * r), _mm512_setzero_si512());
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(total + r), _mm512_maskz_cvtepi64_epi8(0xff, sums));
+  }
+#else
+  for (; r + 4 <= rows; r += 4) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8 * r));
+    std::uint64_t sums[4];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_sad_epu8(bytes, _mm256_setzero_si256()));
+    for (int k = 0; k < 4; ++k) total[r + k] = static_cast<T>(sums[k]);
+  }
+#endif
+  if (r < rows) Words<Add, T, std::uint64_t>(total + r, p + 8 * r, rows - r);
+}
+
 // Combines the upper half of the low `kBytes` bytes with the lower half, down to one element.
 template <typename F, typename T, int kBytes, typename V>
 void Halve(V& sum) {
@@ -139,6 +159,7 @@ void ShortRows(void* total, const void* data, std::int64_t row_stride, std::int6
           if constexpr (sizeof(T) < 4) return Words<F, T, std::uint32_t>(t, p, rows);
           break;
         case 8:
+          if constexpr (sizeof(T) == 1 && std::is_same_v<F, Add>) return ByteSums<T>(t, p, rows);
           if constexpr (sizeof(T) < 8) return Words<F, T, std::uint64_t>(t, p, rows);
           break;
         default:

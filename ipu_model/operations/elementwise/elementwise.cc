@@ -134,6 +134,7 @@ class MapOperation : public Operation, public LimitsBuffers, public Expandable {
   }
 
   bool AnyOutputOrder() const override { return true; }
+  bool AnyOutputStrides() const override { return true; }
   std::vector<int> BandDimensions(int d) const override {
     return std::vector<int>(inputs.size() + outputs.size(), d);
   }

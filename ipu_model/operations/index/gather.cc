@@ -13,6 +13,7 @@
 #include "core/target/target_model.h"
 #include "core/vertices/limits_buffers.h"
 #include "hlo/Index.hpp"
+#include "kernels/index/bound_windows.h"
 #include "operations/data_views.h"
 #include "operations/index/gather_division.h"
 #include "operations/index/gather_plan.h"
@@ -63,6 +64,11 @@ class GatherOperation : public Operation, public LimitsBuffers, public Expandabl
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
     Gather(context, problem_.window, WholePlacement(problem_.operand, slice_sizes_), in[0], in[1], out[0]);
+  }
+
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return BindGather(problem_.window, WholePlacement(problem_.operand, slice_sizes_), in[0], in[1], out[0]);
   }
 
   // Bands run along batch dimensions: over the indices, and over the operand if it has that batch dimension

@@ -205,6 +205,15 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
                  in.data(), in[n], in.data() + n + 1, out.data());
   }
 
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    const std::size_t n = out.size();
+    bool in_place = true;
+    for (unsigned i = 0; i < n; ++i) in_place = in_place && IsInPlace(*this, i);
+    return kernel_->Bind(problem_.window, WholePlacement(problem_.operand, problem_.slice_sizes), in.data(),
+                         in[n], in.data() + n + 1, out.data(), in_place);
+  }
+
   // Every tile updates the part of the result that it holds. Indices and updates are sent to all tiles, as
   // many at a time as their memory allows: one superstep per block, in order. Sums may be divided by updates,
   // too.

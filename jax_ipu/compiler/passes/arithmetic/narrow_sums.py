@@ -1,10 +1,13 @@
-"""Sums of f16 values that JAX makes in f32 read the f16 values: no array of f32 exists beside them.
+"""Sums of narrow values that JAX makes in a wide type read the narrow values: no array of the wide type exists.
 
 `jnp.sum`, `jnp.mean` and `softmax` convert f16 to f32, sum, and convert what they make of the result back. An IPU's
 vertices of f16 sums have partial sums in f32, so the value is the same, and half of the memory and one pass over the
 values are saved. A sum that is only converted back is made in f16; others have a result in f32.
 
-A sum in f16 and its conversions must be in one block: a branch or loop that reads a sum from outside must not make its
+Sums of narrow integers that JAX makes in wide ones and converts back (`jnp.packbits`) are made in the narrow type as
+well: the low bits of a sum depend on the low bits of what is summed only.
+
+A narrow sum and its conversions must be in one block: a branch or loop that reads a sum from outside must not make its
 own.
 """
 
@@ -15,8 +18,11 @@ from collections.abc import Iterator
 from jax_ipu.compiler.expression import single_op, splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value, blocks_of
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
+from jax_ipu.compiler.types import INTEGER, SIZE
 
 _NARROW, _WIDE = "f16", "f32"
+# Integers that fill their bytes.
+_BYTES = frozenset(("s8", "s16", "u8", "u16"))
 # What only moves a sum between the reduction and its conversion.
 _VIEWS = frozenset(("reshape", "broadcast_in_dim", "transpose"))
 
@@ -31,14 +37,15 @@ def run(module: Module) -> None:
 
 def _reduce(op: Op, rewriter: Rewriter) -> Value | None:
     values = _summed(op.results[0])
-    if values is None or not any(True for _ in op.result.users):
+    if values is None or values.dtype != _NARROW or not any(True for _ in op.result.users):
         return None
     return rewriter.reduce("add", values, op.attrs["dimensions"], 0, _WIDE)
 
 
 def _convert(op: Op, rewriter: Rewriter, blocks: dict[Op, Block], made: dict[Value, Value]) -> Value | None:
     """`made`: the narrow sums, by the wide ones."""
-    if (op.result.dtype, op.operands[0].dtype) != (_NARROW, _WIDE):
+    narrow = op.result.dtype
+    if not _may_be_narrow(narrow, op.operands[0].dtype):
         return None
     views: list[Op] = []
     wide = op.operands[0]
@@ -46,16 +53,16 @@ def _convert(op: Op, rewriter: Rewriter, blocks: dict[Op, Block], made: dict[Val
         views.append(wide.op)
         wide = wide.op.operands[0]
     values = _summed(wide)
-    if values is None or wide.op is None:
+    if values is None or values.dtype != narrow or wide.op is None:
         return None
     block = blocks[wide.op]
-    if any(blocks.get(user) is not block or not _is_narrowed(user) for user in _users(wide)):
+    if any(blocks.get(user) is not block or not _narrows(user, narrow) for user in _users(wide)):
         return None
     if wide not in made:
         made[wide] = rewriter.sum(values, wide.op.attrs["dimensions"])
     value = made[wide]
     for view in reversed(views):
-        value = rewriter.emit(view.name, (value,), view.result.shape, _NARROW, dict(view.attrs))
+        value = rewriter.emit(view.name, (value,), view.result.shape, narrow, dict(view.attrs))
     return value
 
 
@@ -69,7 +76,14 @@ def _summed(wide: Value) -> Value | None:
     if literal is None or any(literal.data) or values.op is None or values.op.name != "convert":
         return None
     narrow = values.op.operands[0]
-    return narrow if narrow.dtype == _NARROW else None
+    return narrow if _may_be_narrow(narrow.dtype, values.dtype) else None
+
+
+def _may_be_narrow(narrow: str, wide: str) -> bool:
+    """Whether a sum in the wide type, converted to the narrow one, is what the narrow values sum up to."""
+    if narrow in _BYTES and wide in INTEGER:
+        return SIZE[narrow] < SIZE[wide]
+    return (narrow, wide) == (_NARROW, _WIDE)
 
 
 def _users(value: Value) -> Iterator[Op]:
@@ -81,5 +95,5 @@ def _users(value: Value) -> Iterator[Op]:
             yield user
 
 
-def _is_narrowed(user: Op) -> bool:
-    return user.name == "convert" and user.result.dtype == _NARROW
+def _narrows(user: Op, narrow: str) -> bool:
+    return user.name == "convert" and user.result.dtype == narrow
