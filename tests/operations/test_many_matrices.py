@@ -97,3 +97,13 @@ def test_shared_by_workers(count, size, mode):
     # Products of determinants are not exact for large matrices.
     errors = run_ipu(lambda a: [error(a) for name, error in ERRORS.items() if name != "det"], (a,), mode)
     assert max(errors) < 2e-3
+
+
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh", "svdvals"])
+def test_fewer_matrices_than_tiles(name):
+    """Each tile has columns of one matrix, not of several, whose sweeps it would repeat one after the other."""
+    cycles = [
+        jax_ipu.estimate(FUNCTIONS[name], jax.ShapeDtypeStruct((count, 20, 20), jnp.float32)).cycles
+        for count in (1000, 1472)
+    ]
+    assert cycles[0] < 1.1 * cycles[1]

@@ -12,6 +12,7 @@
 
 #include "core/graph/expandable.h"
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
@@ -208,13 +209,23 @@ class ImplicitQrOperation : public Operation, public Expandable {
     std::vector<Grid> grids;
     std::int64_t parts = 0;
     for (const Shape& shape : shapes) {
+      const std::size_t kept = grids.empty() ? 1 : 2;
+      const std::int64_t batch =
+          NumElements(Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(kept)));
+      Grid grid = WholeGrid(shape, type, num_tiles, kept);
+      // Every vertex repeats the sweeps of its matrices, so columns are cut where tiles are left.
+      if (!by_workers && kept == 2 && batch > 0 && 2 * batch <= num_tiles) {
+        std::vector<bool> whole(shape.size(), true);
+        whole.back() = false;
+        grid = SliceGrid(shape, whole, type, num_tiles / static_cast<unsigned>(batch), INT64_MAX);
+        std::copy(shape.begin(), shape.end() - 2, grid.parts.begin());
+        grid.tile_stride = RowMajorStrides(grid.parts);
+        grid.num_tiles = num_tiles;
+      }
       if (by_workers) {
-        grids.push_back(WholeGrid(shape, type, num_tiles, grids.empty() ? 1 : 2));
+        grids.push_back(std::move(grid));
         continue;
       }
-      std::vector<bool> whole(shape.size(), false);
-      whole[shape.size() - (grids.empty() ? 1 : 2)] = true;
-      Grid grid = SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
       grid.first_tile = static_cast<unsigned>(parts % static_cast<std::int64_t>(num_tiles));
       parts += grid.num_parts();
       grids.push_back(std::move(grid));
