@@ -49,7 +49,8 @@ std::uint64_t subtractProductCycles(const poplar::Target& target, DType type, st
   return wordCycles(target, elements * inner * ipu_model::SizeOf(type));
 }
 std::uint64_t triangularSolveCycles(const poplar::Target& target, DType type, std::size_t elements,
-                                    std::size_t equations, bool /*lower*/, std::size_t) {
+                                    std::size_t equations, bool /*lower*/, std::size_t /*rightSides*/,
+                                    bool /*left*/) {
   return wordCycles(target, elements * equations / 2 * ipu_model::SizeOf(type));
 }
 std::uint64_t choleskyCycles(const poplar::Target& target, DType type, std::size_t elements, std::size_t n) {

@@ -32,14 +32,19 @@ void solve(const System& s, Share share, const T* a, T* x) {
   }
 }
 
-// Calls f(matrix, share) for what one worker solves of `elements` unknowns: right-hand sides of the one
-// matrix, or whole matrices.
+// Calls f(matrix, share) for the right-hand sides that one worker solves, of those of all matrices with
+// `elements` unknowns.
 template <typename E, typename F>
 void forSystems(const System& s, unsigned worker, unsigned workers, unsigned elements, const F& f) {
-  const unsigned each = s.equations * s.rightSides;
-  if (elements == each) return f(0, shareOf<2>(worker, workers, s.rightSides));
-  const Share share = groupsOf(worker, workers, elements / each, each * sizeof(E) % 8 == 0 ? 1 : 2);
-  for (unsigned m = share.begin; m < share.end; ++m) f(m, Share{0, s.rightSides});
+  const bool beside = s.left && s.rightSides > 1;  // unknowns of two right-hand sides
+  const unsigned grain = !beside && s.equations * sizeof(E) % 8 == 0 ? 1 : 2;
+  const Share share = groupsOf(worker, workers, elements / s.equations, grain);
+  for (unsigned at = share.begin; at < share.end;) {
+    const unsigned m = at / s.rightSides, first = m * s.rightSides;
+    const unsigned end = share.end < first + s.rightSides ? share.end : first + s.rightSides;
+    f(m, Share{at - first, end - first});
+    at = end;
+  }
 }
 
 template <typename E>

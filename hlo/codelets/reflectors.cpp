@@ -143,8 +143,8 @@ class QrPanels : public poplar::MultiVertex {
 template class QrPanels<float>;
 template class QrPanels<unsigned long long>;
 
-// H_0 H_1 ... x for each column x of m rows; the pivot of H_j is j + below. Workers share the columns of the
-// one matrix, or whole matrices.
+// H_0 H_1 ... x for each column x of m rows; the pivot of H_j is j + below. Workers share the columns of all
+// matrices.
 template <typename E>
 class ApplyReflectors : public poplar::MultiVertex {
  public:
@@ -152,13 +152,16 @@ class ApplyReflectors : public poplar::MultiVertex {
   Out<E> out;
   unsigned m, columns, packedColumns, below;
   bool compute(unsigned worker) {
-    const unsigned each = m * columns, matrices = out.size() / each;
-    if (matrices == 1) {
-      apply(0, columnsOf<E>(worker, numWorkers(), columns), taus.size());
-      return true;
+    const unsigned each = m * columns, matrices = out.size() / each, count = taus.size() / matrices;
+    constexpr unsigned kWord = sizeof(E) < 8 ? 2 : 1;  // elements in 64 bits
+    const unsigned grain = columns % kWord == 0 ? kWord : columns * (each % kWord == 0 ? 1 : 2);
+    const Share share = groupsOf(worker, numWorkers(), matrices * columns, grain);
+    for (unsigned at = share.begin; at < share.end;) {
+      const unsigned b = at / columns, first = b * columns;
+      const unsigned end = share.end < first + columns ? share.end : first + columns;
+      apply(b, Share{at - first, end - first}, count);
+      at = end;
     }
-    const Share share = groupsOf(worker, numWorkers(), matrices, each * sizeof(E) % 8 == 0 ? 1 : 2);
-    for (unsigned b = share.begin; b < share.end; ++b) apply(b, Share{0, columns}, taus.size() / matrices);
     return true;
   }
 

@@ -131,7 +131,7 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
       const VertexRef vertex =
           steps.add(inPlace ? "TriangularSolveInPlace" : "TriangularSolve", block,
                     triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), m, forward,
-                                          block.part.end[sides] - block.part.begin[sides]));
+                                          block.part.end[sides] - block.part.begin[sides], left));
       steps.connect(vertex, "a", matrix, steps.region(block.part, 0, m, 0, m));
       if (!inPlace) steps.connect(vertex, "b", right, block.part);
       steps.connect(vertex, "x", result, block.part);
@@ -150,9 +150,10 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
     steps.begin("solve");
     for (const Block& block : steps.blocks()) {
       if (block.index[dimension] != k) continue;
-      const VertexRef vertex = steps.add(
-          "TriangularSolveInPlace", block,
-          triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), k1 - k0, forward));
+      const std::size_t elements = block.part.elements();
+      const VertexRef vertex = steps.add("TriangularSolveInPlace", block,
+                                         triangularSolveCycles(steps.target(), steps.type(), elements,
+                                                               k1 - k0, forward, elements / (k1 - k0), left));
       steps.connect(vertex, "a", matrix, steps.region(block.part, k0, k1, k0, k1));
       steps.connect(vertex, "x", work, block.part);
       steps.setSystem(vertex, options, block.part);
@@ -243,7 +244,7 @@ void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower
       const VertexRef vertex =
           steps.add("TriangularSolveInPlace", block,
                     triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), width,
-                                          /*lower=*/true));
+                                          /*lower=*/true, block.part.elements() / width, /*left=*/false));
       steps.connect(vertex, "a", work, withBlock(grid, block.part, steps.rows(), k));
       steps.connect(vertex, "x", work, block.part);
       steps.setSystem(vertex, adjoint, block.part);

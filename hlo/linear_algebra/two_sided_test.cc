@@ -70,9 +70,9 @@ std::size_t Check(TwoSidedForm form, DType type, const std::vector<std::size_t>&
 }
 
 TEST(Supersteps) {
-  CHECK_EQ(Check(TwoSidedForm::kTridiagonal, DType::kF32, {}, 9, 64), 1u + 2 * 8);
-  CHECK_EQ(Check(TwoSidedForm::kHessenberg, DType::kF32, {}, 9, 64), 1u + 2 * 8);
-  CHECK_EQ(Check(TwoSidedForm::kBidiagonal, DType::kF32, {}, 9, 64), 1u + 4 * 8);
+  CHECK_EQ(Check(TwoSidedForm::kTridiagonal, DType::kF32, {}, 17, 64), 1u + 2 * 16);
+  CHECK_EQ(Check(TwoSidedForm::kHessenberg, DType::kF32, {}, 17, 64), 1u + 2 * 16);
+  CHECK_EQ(Check(TwoSidedForm::kBidiagonal, DType::kF32, {}, 17, 64), 1u + 4 * 16);
 }
 
 TEST(Reductions) {

@@ -74,3 +74,36 @@ def test_millions_fit(name, size):
         assert estimate.fits
         per_matrix.append(estimate.cycles / count)
     assert per_matrix[1] < 2 * per_matrix[0]
+
+
+# Pairs of counts of matrices on 1,472 tiles: the last that tiles share evenly, and one more.
+@pytest.mark.parametrize("size", [4, 20])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_matrix_more(name, size):
+    """A matrix more than tiles takes twice the cycles at most, as two on a tile do; also where there are three."""
+    counts = (1472, 1473, 2944, 2945, 8832, 8833)
+    arrays = [jax.ShapeDtypeStruct((count, size, size), jnp.float32) for count in counts]
+    cycles = [jax_ipu.estimate(FUNCTIONS[name], array).cycles for array in arrays]
+    for fewer, more in zip(cycles[::2], cycles[1::2], strict=True):
+        assert fewer * 0.9 <= more <= fewer * 2.1
+
+
+@pytest.mark.parametrize("mode", MODES[:2], ids=lambda mode: mode[0])
+@pytest.mark.parametrize("count", [3, 5, 20])
+@pytest.mark.parametrize("size", [3, 18])
+def test_shared_by_workers(count, size, mode):
+    """Two tiles with two to ten matrices: each is right, whether workers share it or compute whole ones."""
+    a = matrix((count, size, size), "float32") + 2 * np.eye(size, dtype="float32")
+    # Products of determinants are not exact for large matrices.
+    errors = run_ipu(lambda a: [error(a) for name, error in ERRORS.items() if name != "det"], (a,), mode)
+    assert max(errors) < 2e-3
+
+
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh", "svdvals"])
+def test_fewer_matrices_than_tiles(name):
+    """Each tile has columns of one matrix, not of several, whose sweeps it would repeat one after the other."""
+    cycles = [
+        jax_ipu.estimate(FUNCTIONS[name], jax.ShapeDtypeStruct((count, 20, 20), jnp.float32)).cycles
+        for count in (1000, 1472)
+    ]
+    assert cycles[0] < 1.1 * cycles[1]

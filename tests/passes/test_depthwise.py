@@ -13,6 +13,7 @@ from support.modes import array, check, each_mode
 from support.stages import legal, optimized_ops
 
 NHC = ("NHC", "HIO", "NHC")
+NHWC, NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 
 
 def _conv(x, w, spec, strides, padding, **options):
@@ -30,6 +31,10 @@ CASES = {
     "two outputs of a channel": ((2, 9, 5), (3, 1, 10), NHC, (1,), "SAME", {}),
     "channels first": ((2, 5, 9), (5, 1, 3), ("NCH", "OIH", "NCH"), (1,), ((1, 1),), {}),
     "to another order": ((2, 5, 9), (3, 1, 5), ("NCH", "HIO", "HNC"), (1,), ((2, 0),), {}),
+    "as rows of an image": ((2, 1, 9, 5), (1, 3, 1, 5), NHWC, (1, 1), ((0, 0), (2, 0)), {}),
+    "as columns of an image": ((2, 9, 1, 5), (3, 1, 1, 5), NHWC, (1, 1), ((1, 1), (0, 0)), {}),
+    "of each row of an image": ((2, 4, 9, 5), (1, 3, 1, 5), NHWC, (1, 2), ((0, 0), (1, 1)), {}),
+    "of each column, channels first": ((2, 5, 9, 3), (5, 1, 3, 1), NCHW, (1, 1), ((1, 1), (0, 0)), {}),
     "of the dilated operand": ((2, 6, 5), (3, 1, 5), NHC, (1,), ((2, 1),), {"lhs_dilation": (2,)}),
 }
 
@@ -62,6 +67,15 @@ def test_gradient_of_kernel(execution):
     x, w = array(4, 130, 12), array(3, 1, 12, seed=1)
     gradient = jax.grad(lambda w, x: (_conv(x, w, NHC, (1,), ((2, 0),)) * jnp.sin(x)).sum())
     check(gradient, w, x, mode=(execution, 8))
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+def test_gradient_of_kernel_of_rows(execution):
+    """The other spatial dimension is summed over, as the batch is."""
+    x, w = array(4, 3, 130, 12), array(1, 3, 1, 12, seed=1)
+    function = lambda w, x: (_conv(x, w, NHWC, (1, 1), ((0, 0), (2, 0))) * jnp.sin(x)).sum()  # noqa: E731
+    check(jax.grad(function), w, x, mode=(execution, 8))
+    assert not _has_convolution(jax.grad(function), w, x)
 
 
 def test_convolutions_that_stay():

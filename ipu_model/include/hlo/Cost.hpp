@@ -41,9 +41,11 @@ std::uint64_t copyMatrixCycles(const poplar::Target& target, DType type, std::si
 // Sums of `inner` products each.
 std::uint64_t subtractProductCycles(const poplar::Target& target, DType type, std::size_t elements,
                                     std::size_t inner);
-// Systems of `equations`, with `elements` unknowns in all. lower: they are solved from the first equation on.
+// Systems of `equations`, with `elements` unknowns in all, and so many right-hand sides for each matrix.
+// lower: they are solved from the first equation on. left: right-hand sides are columns.
 std::uint64_t triangularSolveCycles(const poplar::Target& target, DType type, std::size_t elements,
-                                    std::size_t equations, bool lower, std::size_t rightSides = 0);
+                                    std::size_t equations, bool lower, std::size_t rightSides,
+                                    bool left = true);
 // Matrices [n, n] with `elements` in all, each by one worker.
 std::uint64_t choleskyCycles(const poplar::Target& target, DType type, std::size_t elements, std::size_t n);
 // A block of the triangle that is kept, or of zeros.

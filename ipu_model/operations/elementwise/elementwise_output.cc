@@ -1,6 +1,7 @@
 #include "operations/elementwise/elementwise_output.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -70,6 +71,30 @@ double LackingBytes(const Candidate& candidate, const std::vector<Candidate>& al
   return lacking;
 }
 
+// Whether all elements lie alike.
+bool IsOneElement(const poplar::Tensor& tensor) {
+  View view;
+  if (!tensor.asView(&view)) return false;
+  for (std::size_t d = 0; d < view.shape.size(); ++d)
+    if (view.shape[d] > 1 && view.strides[d] != 0) return false;
+  return true;
+}
+
+// Whether `even`, to which all operands are sent, takes at most half of the cycles of the best mapping of an
+// operand. PopLibs has at least 32 floats on a tile, which takes long where an element does. Ops that follow
+// may want the elements back.
+bool HalvesCycles(const Grid& even, const ElementwiseCost& cost, const std::pair<double, Spread>& best,
+                  const std::vector<poplar::Tensor>& operands, const TargetModel& target) {
+  const std::int64_t fullest = even.LargestPart(0), sent = std::get<0>(best.second);
+  if (fullest >= sent) return false;
+  std::int64_t bytes = 0;  // of an element of all operands
+  for (const poplar::Tensor& operand : operands)
+    if (!IsOneElement(operand)) bytes += static_cast<std::int64_t>(SizeOf(operand.elementType().id()));
+  const double exchange =
+      static_cast<double>((fullest + sent) * bytes) / target.exchange_bytes_per_cycle + target.sync_cycles;
+  return 2 * (static_cast<double>(cost.Cycles(target, fullest)) + exchange) <= best.first;
+}
+
 }  // namespace
 
 poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& expression, DType type,
@@ -103,15 +128,14 @@ poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& express
       least = score;
     }
   }
-  if (best != nullptr) return CloneForOperation(graph, poplar::Type(type), *best->tensor, debug_context);
   const Shape shape = ShapeOf(operands.at(0));
   const std::int64_t elements = NumElements(shape);
-  Mapping mapping;
-  if (elements > 0) {
-    mapping =
-        Mapping(Grid::Linear(elements, 1, target.model().VectorWidth(type), num_tiles, FirstTile(graph)));
-  }
-  return NewTensor(graph, type, shape, std::move(mapping), debug_context.getPathName());
+  std::optional<Grid> even;
+  if (elements > 0)
+    even = Grid::Linear(elements, 1, target.model().VectorWidth(type), num_tiles, FirstTile(graph));
+  if (best != nullptr && !(even && HalvesCycles(*even, cost, least, operands, target.model())))
+    return CloneForOperation(graph, poplar::Type(type), *best->tensor, debug_context);
+  return NewTensor(graph, type, shape, even ? Mapping(*even) : Mapping(), debug_context.getPathName());
 }
 
 }  // namespace ipu_model

@@ -1,4 +1,4 @@
-// Cholesky factorisation. Many matrices are whole on one tile each. Few are factorised column by column, and
+// Cholesky factorisation. Of many matrices, workers take whole ones. Few are factorised column by column, and
 // large ones in blocks, right-looking: factor a diagonal block, solve the blocks below it, update the rest.
 #include "poplin/Cholesky.hpp"
 
@@ -13,13 +13,12 @@
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "kernels/copy/strided_copy.h"
-#include "kernels/host/integer_division.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
-#include "operations/index/slice_grid.h"
 #include "operations/linear_algebra/cholesky_columns.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -79,17 +78,15 @@ class CholeskyOperation : public Operation, public Expandable {
   static bool InColumns(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
     const std::int64_t n = shape.back();
     if (n == 0) return false;
-    const std::int64_t batch = NumElements(shape) / (n * n), each = CeilDivide(batch, num_tiles);
+    const std::int64_t each = MostOnTile(WholeGrid(shape, type, num_tiles), shape.size() - 2);
     return CholeskyColumnsPay(shape, type, target, num_tiles, CholeskyCycles(target, type, each * n * n, n));
   }
 
   static Grid MakeGrid(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
-    if (InColumns(shape, type, target, num_tiles)) return CholeskyRowsGrid(shape, target, num_tiles);
+    if (InColumns(shape, type, target, num_tiles)) return CholeskyRowsGrid(shape, type, target, num_tiles);
     if (InBlocks(shape, type, num_tiles, target.bytes_per_tile))
       return MatrixBlocks(shape, true, true, 1, num_tiles).grid;
-    std::vector<bool> whole(shape.size(), false);
-    whole[shape.size() - 2] = whole[shape.size() - 1] = true;
-    return SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
+    return WholeGrid(shape, type, num_tiles);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
@@ -180,7 +177,9 @@ class CholeskyOperation : public Operation, public Expandable {
         SolveBlock(LastMatrix(reads[1]), LastMatrix(writes[0]));
       };
       solve.cycles = [type](const TargetModel& target, const Box& box) {
-        return TriangularSolveCycles(target, type, box.num_elements(), MatrixBlocks::kSize, /*lower=*/true);
+        const std::int64_t elements = box.num_elements();
+        return TriangularSolveCycles(target, type, elements, MatrixBlocks::kSize, /*lower=*/true,
+                                     elements / MatrixBlocks::kSize, /*left=*/false);
       };
       plan.supersteps.push_back({{std::move(solve)}});
 

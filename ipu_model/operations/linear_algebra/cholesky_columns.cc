@@ -13,6 +13,7 @@
 #include "operations/data_views.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
+#include "operations/linear_algebra/whole_matrices.h"
 #include "operations/vertex_groups.h"
 
 namespace ipu_model {
@@ -28,6 +29,7 @@ constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kOutput{OperandRef::Ki
 
 std::size_t RowsDim(const Box& box) { return box.begin.size() - 2; }
 std::size_t ColumnsDim(const Box& box) { return box.begin.size() - 1; }
+std::vector<Vertex> Vertices(const Grid& grid) { return OneMatrixEach(grid, grid.shape.size() - 2); }
 
 // The rows of `box`, up to and with column `column`.
 Box UpTo(Box box, std::int64_t column) {
@@ -97,7 +99,7 @@ void FactorColumn(const HostTensor& block, const HostTensor& pivot, bool has_piv
 }
 
 VertexGroup Load(const Grid& grid, DType type, bool lower) {
-  VertexGroup load = MakeVertexGroup("poplin::CholeskyLoad", grid.Vertices(), 150, kVertexBytes);
+  VertexGroup load = MakeVertexGroup("poplin::CholeskyLoad", Vertices(grid), 150, kVertexBytes);
   load.reads.push_back({kInput, [lower](const Box& box) { return lower ? box : Mirrored(box); }});
   load.writes.push_back({kWork, Same});
   load.compute = [lower](HostContext&, const Box&, const std::vector<HostTensor>& reads,
@@ -112,7 +114,7 @@ VertexGroup Load(const Grid& grid, DType type, bool lower) {
 
 VertexGroup Column(const Grid& grid, DType type, std::int64_t column) {
   std::vector<Vertex> vertices;
-  for (Vertex& vertex : grid.Vertices()) {
+  for (Vertex& vertex : Vertices(grid)) {
     std::int64_t& first = vertex.box.begin[RowsDim(vertex.box)];
     if (vertex.box.end[RowsDim(vertex.box)] <= column) continue;
     first = std::max(first, column);
@@ -145,7 +147,7 @@ VertexGroup Column(const Grid& grid, DType type, std::int64_t column) {
 // Copies the triangle to the result and fills the other one with zeros. A failure made the last pivot NaN;
 // then the whole result is NaN.
 VertexGroup Store(const Grid& grid, DType type, bool lower) {
-  VertexGroup group = MakeVertexGroup("poplin::CholeskyStore", grid.Vertices(), 250, kVertexBytes);
+  VertexGroup group = MakeVertexGroup("poplin::CholeskyStore", Vertices(grid), 250, kVertexBytes);
   group.reads.push_back({kWork, [n = grid.shape.back()](Box box) {
                            for (const std::size_t d : {RowsDim(box), ColumnsDim(box)}) {
                              box.begin[d] = n - 1;
@@ -180,7 +182,8 @@ VertexGroup Store(const Grid& grid, DType type, bool lower) {
 
 }  // namespace
 
-Grid CholeskyRowsGrid(const Shape& shape, const TargetModel& target, unsigned num_tiles) {
+Grid CholeskyRowsGrid(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
+  if (NumMatrices(shape) > num_tiles) return WholeGrid(shape, type, num_tiles);
   const std::size_t rows = shape.size() - 2;
   const std::int64_t n = shape.back(), workers = target.worker_contexts;
   Grid grid;
@@ -200,20 +203,27 @@ bool CholeskyColumnsPay(const Shape& shape, DType type, const TargetModel& targe
                         std::uint64_t other) {
   const std::int64_t n = shape.back(), elements = NumElements(shape);
   if (elements == 0 || n > kMostColumns) return false;
-  const Grid grid = CholeskyRowsGrid(shape, target, num_tiles);
+  const Grid grid = CholeskyRowsGrid(shape, type, target, num_tiles);
   const std::int64_t batch = elements / (n * n), parts = grid.parts[shape.size() - 2];
-  if (batch > num_tiles || batch * parts * n > kMostVertices) return false;
-  const std::int64_t rows = CeilDivide(n, parts);
+  const std::int64_t each = MostOnTile(grid, shape.size() - 2), rows = CeilDivide(n, parts);
+  const bool many = each >= static_cast<std::int64_t>(target.worker_contexts);
+  if (batch * parts * n > (many ? kMostShared : kMostVertices)) return false;
+  const std::int64_t bytes = each * n * n * static_cast<std::int64_t>(SizeOf(type));
+  if (each > 1 && 3 * bytes > static_cast<std::int64_t>(target.bytes_per_tile) / 2) return false;
   const std::uint64_t exchange =
-      static_cast<std::uint64_t>(n / 2) * SizeOf(type) / target.exchange_bytes_per_cycle;
-  const std::uint64_t column =
-      CholeskyColumnCycles(target, type, rows, n / 2 + 1) + exchange + target.sync_cycles;
-  return static_cast<std::uint64_t>(n) * column < other;
+      parts == 1 ? 0 : static_cast<std::uint64_t>(n / 2) * SizeOf(type) / target.exchange_bytes_per_cycle;
+  const auto matrices = static_cast<std::uint64_t>(each);
+  const std::uint64_t column = matrices * CholeskyColumnCycles(target, type, rows, n / 2 + 1);
+  const std::uint64_t ends = matrices * (CopyMatrixCycles(target, type, rows * n) +
+                                         CholeskyStoreCycles(target, type, rows * n, true));
+  return static_cast<std::uint64_t>(n) * (column + exchange + target.sync_cycles) + ends +
+             2 * target.sync_cycles <
+         other + target.sync_cycles;
 }
 
 TilePlan PlanCholeskyColumns(const Shape& shape, DType type, bool lower, const TargetModel& target,
                              unsigned num_tiles) {
-  const Grid grid = CholeskyRowsGrid(shape, target, num_tiles);
+  const Grid grid = CholeskyRowsGrid(shape, type, target, num_tiles);
   TilePlan plan;
   plan.temporaries.push_back({type, grid});
   plan.supersteps.push_back({{Load(grid, type, lower)}});

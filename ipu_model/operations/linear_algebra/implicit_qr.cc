@@ -12,6 +12,7 @@
 
 #include "core/graph/expandable.h"
 #include "core/graph/graph_impl.h"
+#include "core/mapping/strides.h"
 #include "core/operation/operand_check.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
@@ -123,7 +124,7 @@ class ImplicitQrOperation : public Operation, public Expandable {
   double flops() const override {
     double columns = 5;  // for the values themselves
     for (std::size_t i = 2; i < inputs.size(); ++i) columns += static_cast<double>(inputs[i].shape.back());
-    return 6 * columns * Rotations() * static_cast<double>(outputs[0].num_elements()) /
+    return 6 * columns * Rotations(inputs[0].shape.back()) * static_cast<double>(outputs[0].num_elements()) /
            static_cast<double>(std::max<std::int64_t>(1, inputs[0].shape.back()));
   }
 
@@ -204,17 +205,27 @@ class ImplicitQrOperation : public Operation, public Expandable {
   // Of the outputs: vectors are whole; matrices are cut between columns. Each is on the tiles after those of
   // the one before, as every vertex takes as long as the sweeps. Of many matrices all is whole.
   static std::vector<Grid> Grids(const std::vector<Shape>& shapes, DType type, unsigned num_tiles,
-                                 unsigned workers) {
+                                 bool by_workers) {
     std::vector<Grid> grids;
     std::int64_t parts = 0;
     for (const Shape& shape : shapes) {
-      if (ForWorkers(shapes[0], num_tiles, workers)) {
-        grids.push_back(WholeGrid(shape, type, num_tiles, grids.empty() ? 1 : 2));
+      const std::size_t kept = grids.empty() ? 1 : 2;
+      const std::int64_t batch =
+          NumElements(Shape(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(kept)));
+      Grid grid = WholeGrid(shape, type, num_tiles, kept);
+      // Every vertex repeats the sweeps of its matrices, so columns are cut where tiles are left.
+      if (!by_workers && kept == 2 && batch > 0 && 2 * batch <= num_tiles) {
+        std::vector<bool> whole(shape.size(), true);
+        whole.back() = false;
+        grid = SliceGrid(shape, whole, type, num_tiles / static_cast<unsigned>(batch), INT64_MAX);
+        std::copy(shape.begin(), shape.end() - 2, grid.parts.begin());
+        grid.tile_stride = RowMajorStrides(grid.parts);
+        grid.num_tiles = num_tiles;
+      }
+      if (by_workers) {
+        grids.push_back(std::move(grid));
         continue;
       }
-      std::vector<bool> whole(shape.size(), false);
-      whole[shape.size() - (grids.empty() ? 1 : 2)] = true;
-      Grid grid = SliceGrid(shape, whole, type, num_tiles, INT64_MAX);
       grid.first_tile = static_cast<unsigned>(parts % static_cast<std::int64_t>(num_tiles));
       parts += grid.num_parts();
       grids.push_back(std::move(grid));
@@ -222,25 +233,51 @@ class ImplicitQrOperation : public Operation, public Expandable {
     return grids;
   }
 
+  // Whether a worker computes whole matrices, with results of these shapes.
+  static bool ForWorkers(bool bidiagonal, const std::vector<Shape>& shapes, DType type,
+                         const TargetModel& target, unsigned num_tiles) {
+    if (NumElements(shapes[0]) / std::max<std::int64_t>(1, shapes[0].back()) <= num_tiles) return false;
+    const Grid whole = WholeGrid(shapes[0], type, num_tiles, 1);
+    const std::size_t batch = shapes[0].size() - 1;
+    const TilePlan plan =
+        PlanShared(bidiagonal, shapes, type, Grids(shapes, type, num_tiles, false), target.worker_contexts);
+    return Whole(bidiagonal, shapes, type, target.worker_contexts)
+               .TileCycles(target, MostOnTile(whole, batch)) < BusiestTile(plan.supersteps[0], target);
+  }
+
   TilePlan Plan(const DeviceContext& context) const override {
     std::vector<Shape> shapes;
     for (const View& output : outputs) shapes.push_back(output.shape);
+    const DType type = outputs[0].type;
     const unsigned workers = context.target().worker_contexts;
-    const std::vector<Grid> grids = Grids(shapes, outputs[0].type, context.num_tiles(), workers);
-    if (ForWorkers(shapes[0], context.num_tiles(), workers)) return PlanWhole(grids[0], workers);
+    const bool by_workers = ForWorkers(bidiagonal_, shapes, type, context.target(), context.num_tiles());
+    const std::vector<Grid> grids = Grids(shapes, type, context.num_tiles(), by_workers);
+    if (!by_workers) return PlanShared(bidiagonal_, shapes, type, grids, workers);
+    return PlanWholeMatrices(*this, grids[0], shapes[0].size() - 1,
+                             Whole(bidiagonal_, shapes, type, workers));
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.implicitQr(graph, bidiagonal_, InputsBesideOutputs(*this, graph, in, prog), out,
+                       PlanOf(*this, graph), prog, name);
+  }
+
+ private:
+  static TilePlan PlanShared(bool bidiagonal, const std::vector<Shape>& shapes, DType type,
+                             const std::vector<Grid>& grids, unsigned workers) {
     Superstep step;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
       const bool vector = i == 0;
       VertexGroup group = MakeVertexGroup(vector ? "hlo::ImplicitQrValues" : "hlo::ImplicitQr",
                                           grids[i].Vertices(), kCodeBytes, kVertexBytes);
-      const std::int64_t n = inputs[0].shape.back();
+      const std::int64_t n = shapes[0].back();
       // What the vertex destroys: e, or for each worker that has columns d and e.
       std::int64_t columns = 0;
       for (const Vertex& vertex : group.vertices)
         columns = std::max(columns, vertex.box.end.back() - vertex.box.begin.back());
       const std::int64_t sharing = std::min<std::int64_t>(workers, columns);
-      group.vertex_bytes +=
-          static_cast<std::uint64_t>(vector ? n : 2 * n * sharing) * SizeOf(outputs[i].type);
+      group.vertex_bytes += static_cast<std::uint64_t>(vector ? n : 2 * n * sharing) * SizeOf(type);
       const auto of_vector = [vector](std::int64_t extent) {
         return [vector, extent](const Box& box) {
           Box region = box;
@@ -257,9 +294,8 @@ class ImplicitQrOperation : public Operation, public Expandable {
       group.reads.push_back({kBeside, of_vector(n - 1)});
       if (!vector) group.reads.push_back({{OperandRef::Kind::kInput, static_cast<unsigned>(i + 1)}, Same});
       group.writes.push_back({{OperandRef::Kind::kOutput, static_cast<unsigned>(i)}, Same});
-      group.compute = [bidiagonal = bidiagonal_, i](HostContext& host, const Box&,
-                                                    const std::vector<HostTensor>& reads,
-                                                    const std::vector<HostTensor>& writes) {
+      group.compute = [bidiagonal, i](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                                      const std::vector<HostTensor>& writes) {
         const std::int64_t batch = reads[0].num_elements() / reads[0].shape[reads[0].rank - 1];
         for (std::int64_t b = 0; b < batch; ++b) {
           const HostTensor d = Copied(host, OfBatch(reads[0], 1, b));
@@ -279,8 +315,8 @@ class ImplicitQrOperation : public Operation, public Expandable {
           CopyTensor(host, rows, OfBatch(writes[0], 2, b));
         }
       };
-      group.cycles = [type = outputs[i].type, vector, n, bidiagonal = bidiagonal_, rotations = Rotations()](
-                         const TargetModel& target, const Box& box) {
+      group.cycles = [type, vector, n, bidiagonal, rotations = Rotations(n)](const TargetModel& target,
+                                                                             const Box& box) {
         // Every worker that has columns repeats the sweeps of all matrices of the vertex, one after the
         // other.
         const std::int64_t columns = vector ? 0 : box.end.back() - box.begin.back();
@@ -296,49 +332,32 @@ class ImplicitQrOperation : public Operation, public Expandable {
     return plan;
   }
 
-  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
-              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
-    library.implicitQr(graph, bidiagonal_, InputsBesideOutputs(*this, graph, in, prog), out,
-                       PlanOf(*this, graph), prog, name);
-  }
-
- private:
-  // Whether a worker computes whole matrices, with diagonals of this shape.
-  static bool ForWorkers(const Shape& d, unsigned num_tiles, unsigned workers) {
-    return AreMany(NumElements(Shape(d.begin(), d.end() - 1)), d.back() * d.back(), num_tiles, workers);
-  }
-
-  TilePlan PlanWhole(const Grid& grid, unsigned workers) const {
-    const DType type = outputs[0].type;
-    const std::size_t batch = outputs[0].shape.size() - 1;
-    const std::int64_t n = outputs[0].shape.back();
+  static WholeMatrices Whole(bool bidiagonal, const std::vector<Shape>& shapes, DType type,
+                             unsigned workers) {
+    const std::int64_t n = shapes[0].back();
     std::int64_t columns = 0;
     WholeMatrices matrices;
-    for (std::size_t i = 1; i < outputs.size(); ++i) columns += outputs[i].shape.back();
+    for (std::size_t i = 1; i < shapes.size(); ++i) columns += shapes[i].back();
     matrices.grain = ColumnGrain(type, n);
     matrices.codelet = "hlo::ImplicitQrMatrices";
     matrices.code_bytes = kCodeBytes;
     // A worker destroys e.
     matrices.vertex_bytes = kVertexBytes + static_cast<std::uint64_t>(n * workers) * SizeOf(type);
-    matrices.compute = [bidiagonal = bidiagonal_](HostContext& host, const std::vector<HostTensor>& reads,
-                                                  const std::vector<HostTensor>& writes) {
+    matrices.compute = [bidiagonal](HostContext& host, const std::vector<HostTensor>& reads,
+                                    const std::vector<HostTensor>& writes) {
       const std::int64_t size = reads[0].shape[reads[0].rank - 1];
       ImplicitQrOperation(bidiagonal).RunWhole(host, reads, writes, reads[0].num_elements() / size);
     };
-    matrices.cycles = [type, n, columns, bidiagonal = bidiagonal_,
-                       rotations = Rotations()](const TargetModel& target) {
+    matrices.cycles = [type, n, columns, bidiagonal](const TargetModel& target) {
       return ElementLoopCycles(type, n * (columns + 2), 2, 0) +
-             rotations * SweepCycles(target, type, bidiagonal, columns);
+             Rotations(n) * SweepCycles(target, type, bidiagonal, columns);
     };
-    return PlanWholeMatrices(*this, grid, batch, std::move(matrices));
+    return matrices;
   }
 
-  // Number of rotations per matrix: LAPACK's usual count, 1.7 sweeps per value over half of the rows on
+  // Number of rotations of a matrix: LAPACK's usual count, 1.7 sweeps per value over half of the rows on
   // average.
-  double Rotations() const {
-    const double n = static_cast<double>(inputs[0].shape.back());
-    return 0.85 * n * n;
-  }
+  static double Rotations(std::int64_t n) { return 0.85 * static_cast<double>(n) * static_cast<double>(n); }
 
   bool bidiagonal_;
 };
@@ -375,8 +394,9 @@ std::vector<poplar::Tensor> Build(bool bidiagonal, poplar::Graph& graph, const p
   }
   std::vector<poplar::Tensor> results;
   const poplar::Target& target = graph.getTarget();
-  for (const Grid& grid :
-       ImplicitQrOperation::Grids(shapes, type, target.getNumTiles(), target.getNumWorkerContexts())) {
+  const bool by_workers =
+      ImplicitQrOperation::ForWorkers(bidiagonal, shapes, type, target.model(), target.getNumTiles());
+  for (const Grid& grid : ImplicitQrOperation::Grids(shapes, type, target.getNumTiles(), by_workers)) {
     results.push_back(NewTensor(graph, type, grid.shape, Mapping(grid), name));
     results.back().asView(&operation->outputs.emplace_back());
   }

@@ -122,14 +122,11 @@ std::uint64_t SubtractProductCycles(const TargetModel& target, DType type, std::
 }
 
 std::uint64_t TriangularSolveCycles(const TargetModel& target, DType type, std::int64_t elements,
-                                    std::int64_t equations, bool lower, std::int64_t right_sides) {
+                                    std::int64_t equations, bool lower, std::int64_t right_sides, bool left) {
   if (elements == 0) return WorkerCycles(target, 0);
-  const std::int64_t sides = elements / equations;
+  const bool beside = left && right_sides > 1;  // unknowns of two right-hand sides
   const std::int64_t share =
-      right_sides == 0 || sides == right_sides
-          ? WorkerShare(target, sides, kGrain)
-          : WorkerShare(target, sides / right_sides, ColumnGrain(type, right_sides * equations)) *
-                right_sides;
+      WorkerShare(target, elements / equations, beside ? kGrain : ColumnGrain(type, equations));
   // TriangularSolve: one right-hand side by one worker.
   const auto n = static_cast<double>(equations);
   const double one = lower ? 1.5 * n * n + 180 * n - 126 : 6.75 * n * n + 163.5 * n + 54;
@@ -192,9 +189,9 @@ std::uint64_t subtractProductCycles(const poplar::Target& target, DType type, st
   return ipu_model::SubtractProductCycles(ipu_model::ModelOf(target), type, Signed(elements), Signed(inner));
 }
 std::uint64_t triangularSolveCycles(const poplar::Target& target, DType type, std::size_t elements,
-                                    std::size_t equations, bool lower, std::size_t rightSides) {
+                                    std::size_t equations, bool lower, std::size_t rightSides, bool left) {
   return ipu_model::TriangularSolveCycles(ipu_model::ModelOf(target), type, Signed(elements),
-                                          Signed(equations), lower, Signed(rightSides));
+                                          Signed(equations), lower, Signed(rightSides), left);
 }
 std::uint64_t choleskyCycles(const poplar::Target& target, DType type, std::size_t elements, std::size_t n) {
   return ipu_model::CholeskyCycles(ipu_model::ModelOf(target), type, Signed(elements), Signed(n));

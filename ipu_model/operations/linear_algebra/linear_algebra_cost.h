@@ -55,10 +55,11 @@ std::uint64_t WorkerCycles(const TargetModel& target, double cycles);
 // Vertices of triangular systems and Cholesky factors (hlo/codelets/linearAlgebra.cpp). Those that PopLibs
 // has, the first and the last of these, take its cycles (lib/poplin/poplinCycleEstimators.cpp), and four
 // times as many for complex numbers. Systems of `equations`, with `elements` unknowns in all. lower: they are
-// solved from the first equation on. Workers share the right-hand sides, or of several matrices with
-// `right_sides` each the matrices.
+// solved from the first equation on. Workers share the right-hand sides of all matrices, which have
+// `right_sides` each; left: these are columns.
 std::uint64_t TriangularSolveCycles(const TargetModel& target, DType type, std::int64_t elements,
-                                    std::int64_t equations, bool lower, std::int64_t right_sides = 0);
+                                    std::int64_t equations, bool lower, std::int64_t right_sides,
+                                    bool left = true);
 std::uint64_t CopyMatrixCycles(const TargetModel& target, DType type, std::int64_t elements);
 // `elements` sums, each of `inner` products.
 std::uint64_t SubtractProductCycles(const TargetModel& target, DType type, std::int64_t elements,

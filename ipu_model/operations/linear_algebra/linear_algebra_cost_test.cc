@@ -25,7 +25,7 @@ TEST(TriangularSolveEqualsPopLibs) {
       const std::int64_t cycles = lower ? 3 * n * n / 2 + 180 * n - 126 : 27 * n * n / 4 + 327 * n / 2 + 54;
       // A vertex for each right-hand side: two for each worker.
       for (const std::int64_t sides : {2 * kWorkers, 4 * kWorkers}) {
-        comparison.Add(TriangularSolveCycles(target, DType::kF32, sides * n, n, lower),
+        comparison.Add(TriangularSolveCycles(target, DType::kF32, sides * n, n, lower, sides),
                        static_cast<double>(sides * cycles));
       }
     }
@@ -51,7 +51,7 @@ TEST(ComplexNumbersTakeFourTimesAsLong) {
   CHECK_EQ(CholeskyCycles(target, DType::kC64, 256, 16) - once,
            4 * (CholeskyCycles(target, DType::kF32, 256, 16) - once));
   CHECK(CholeskyCycles(target, DType::kF32, 0, 0) > 0);
-  CHECK(TriangularSolveCycles(target, DType::kF32, 0, 4, true) > 0);
+  CHECK(TriangularSolveCycles(target, DType::kF32, 0, 4, true, 1) > 0);
 }
 
 }  // namespace

@@ -153,9 +153,19 @@ class LuPanelOperation : public Operation, public Expandable {
     }
   }
 
+  // Whether workers factorise whole matrices.
+  static bool IsWhole(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
+    const auto shared = [&](unsigned tiles) {
+      return PlanSteps(RowsGrid({shape[shape.size() - 2], shape.back()}, type, tiles), type);
+    };
+    return WholePays(WholeGrid(shape, type, num_tiles), shape.size() - 2, Whole(shape, type), shared, target);
+  }
   // Grid of the factors into whole rows, or whole matrices.
-  static Grid MakeGrid(const Shape& shape, DType type, unsigned num_tiles, unsigned workers) {
-    if (AreMany(shape, num_tiles, workers)) return WholeGrid(shape, type, num_tiles);
+  static Grid MakeGrid(const Shape& shape, DType type, unsigned num_tiles, bool whole) {
+    return whole ? WholeGrid(shape, type, num_tiles) : RowsGrid(shape, type, num_tiles);
+  }
+  static Grid RowsGrid(const Shape& shape, DType type, unsigned num_tiles) {
+    if (NumMatrices(shape) > num_tiles) return WholeGrid(shape, type, num_tiles);
     const std::size_t rank = shape.size();
     Grid grid;
     grid.shape = shape;
@@ -182,20 +192,10 @@ class LuPanelOperation : public Operation, public Expandable {
   TilePlan Plan(const DeviceContext& context) const override {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;
-    const std::size_t rank = shape.size();
-    const unsigned workers = context.target().worker_contexts;
-    const Grid rows = MakeGrid(shape, type, context.num_tiles(), workers);
-    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(rows);
-    Grid offers = rows;
-    offers.shape[rank - 2] = rows.parts[rank - 2];
-    offers.shape[rank - 1] = kOfferHead + shape.back();
-    TilePlan plan;
-    plan.temporaries.push_back({type, offers});
-    plan.supersteps.push_back({{Load(rows)}});
-    for (std::int64_t j = 0; j < shape.back(); ++j)
-      plan.supersteps.push_back({{StepOfColumn(rows, j), PivotOfColumn(rows, j)}});
-    plan.supersteps.push_back({{RowOrder(rows)}});
-    return plan;
+    const bool whole = IsWhole(shape, type, context.target(), context.num_tiles());
+    const Grid rows = MakeGrid(shape, type, context.num_tiles(), whole);
+    if (!whole) return PlanSteps(rows, type);
+    return PlanWholeMatrices(*this, rows, shape.size() - 2, Whole(shape, type));
   }
 
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
@@ -206,6 +206,24 @@ class LuPanelOperation : public Operation, public Expandable {
 
  private:
   using Region = std::function<Box(const Box&)>;
+
+  static TilePlan PlanSteps(const Grid& rows, DType type) {
+    const std::size_t rank = rows.shape.size();
+    Grid offers = rows;
+    offers.shape[rank - 2] = rows.parts[rank - 2];
+    offers.shape[rank - 1] = kOfferHead + rows.shape.back();
+    TilePlan plan;
+    plan.temporaries.push_back({type, offers});
+    plan.supersteps.push_back({{Load(rows, type)}});
+    for (std::int64_t j = 0; j < rows.shape.back(); ++j)
+      plan.supersteps.push_back({{StepOfColumn(rows, type, j), PivotOfColumn(rows, j)}});
+    plan.supersteps.push_back({{RowOrder(rows)}});
+    return plan;
+  }
+  // Of a grid of rows, or of vectors of which each matrix has one.
+  static std::vector<Vertex> Vertices(const Grid& grid, bool vectors = false) {
+    return OneMatrixEach(grid, grid.shape.size() - (vectors ? 1 : 2));
+  }
 
   // The region of the offers that the vertex of some rows writes.
   static Region OwnOffer(const Grid& rows) {
@@ -237,10 +255,9 @@ class LuPanelOperation : public Operation, public Expandable {
   }
 
   // Copies the matrix, and makes the offers for column 0.
-  VertexGroup Load(const Grid& rows) const {
-    const DType type = inputs[0].type;
+  static VertexGroup Load(const Grid& rows, DType type) {
     const std::size_t rank = rows.shape.size();
-    VertexGroup load = MakeVertexGroup("hlo::LuPanelLoad", rows.Vertices(), 300, kVertexBytes);
+    VertexGroup load = MakeVertexGroup("hlo::LuPanelLoad", Vertices(rows), 300, kVertexBytes);
     load.reads.push_back({kInput, Same});
     load.writes.push_back({kFactors, Same});
     load.writes.push_back({kOffers, OwnOffer(rows)});
@@ -254,11 +271,10 @@ class LuPanelOperation : public Operation, public Expandable {
   }
 
   // Swaps and subtracts the pivot row of column j, and makes the offers for the next one.
-  VertexGroup StepOfColumn(const Grid& rows, std::int64_t j) const {
-    const DType type = inputs[0].type;
+  static VertexGroup StepOfColumn(const Grid& rows, DType type, std::int64_t j) {
     const std::size_t rank = rows.shape.size();
     const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
-    VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", rows.Vertices(), 1100, kVertexBytes);
+    VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", Vertices(rows), 1100, kVertexBytes);
     step.reads.push_back({kFactors, Same});
     step.reads.push_back({kOffers, AllOffers(rows)});
     step.reads.push_back({kFactors, [rank, j](const Box& box) {
@@ -288,7 +304,7 @@ class LuPanelOperation : public Operation, public Expandable {
     const std::size_t rank = rows.shape.size();
     const std::int64_t n = rows.shape.back(), tiles = rows.parts[rank - 2];
     VertexGroup note =
-        MakeVertexGroup("hlo::LuPanelPivot", VectorGrid(rows, n).Vertices(), 150, kVertexBytes);
+        MakeVertexGroup("hlo::LuPanelPivot", Vertices(VectorGrid(rows, n), true), 150, kVertexBytes);
     note.reads.push_back({kOffers, AllOffers(rows)});
     note.writes.push_back({kPivots, [rank, j](const Box& box) {
                              Box region = box;
@@ -311,7 +327,7 @@ class LuPanelOperation : public Operation, public Expandable {
     const std::size_t rank = rows.shape.size();
     const std::int64_t m = rows.shape[rank - 2], n = rows.shape[rank - 1];
     VertexGroup order =
-        MakeVertexGroup("hlo::LuPanelOrder", VectorGrid(rows, m).Vertices(), 150, kVertexBytes);
+        MakeVertexGroup("hlo::LuPanelOrder", Vertices(VectorGrid(rows, m), true), 150, kVertexBytes);
     order.reads.push_back({kPivots, [rank, n](const Box& box) {
                              Box region = box;
                              region.end[rank - 2] = n;
@@ -326,9 +342,8 @@ class LuPanelOperation : public Operation, public Expandable {
     return order;
   }
 
-  TilePlan PlanWhole(const Grid& grid) const {
-    const DType type = inputs[0].type;
-    const std::int64_t n = inputs[0].shape.back(), m = inputs[0].shape[inputs[0].shape.size() - 2];
+  static WholeMatrices Whole(const Shape& shape, DType type) {
+    const std::int64_t n = shape.back(), m = shape[shape.size() - 2];
     WholeMatrices matrices;
     matrices.codelet = "hlo::LuPanels";
     matrices.code_bytes = 900;
@@ -337,7 +352,7 @@ class LuPanelOperation : public Operation, public Expandable {
     matrices.cycles = [type, m, n](const TargetModel&) { return LuCycles(type, m, n); };
     // Pivots and the order are integers.
     matrices.grain = m % 2 == 0 && n % 2 == 0 ? 1 : 2;
-    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+    return matrices;
   }
 
   static void Permute(std::int64_t m, std::int64_t n, const std::int32_t* pivots, std::int32_t* order) {
@@ -393,8 +408,9 @@ LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
-  const ipu_model::Grid rows =
-      LuPanelOperation::MakeGrid(ShapeOf(a), type, target.getNumTiles(), target.getNumWorkerContexts());
+  const ipu_model::Grid rows = LuPanelOperation::MakeGrid(
+      ShapeOf(a), type, target.getNumTiles(),
+      LuPanelOperation::IsWhole(ShapeOf(a), type, target.model(), target.getNumTiles()));
   LuPanel result;
   const auto add_result = [&](poplar::Tensor* tensor, DType result_type, const ipu_model::Grid& grid) {
     *tensor = NewTensor(graph, result_type, grid.shape, Mapping(grid), name);

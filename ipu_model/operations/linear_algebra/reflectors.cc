@@ -77,9 +77,9 @@ void ForEachMatrix(HostContext& context, std::int64_t batch, F&& f) {
   workers > 1 ? context.pool.Run(workers, TaskRef(task)) : task(0);
 }
 
-// Grid of matrices [..., m, n] into groups of whole columns, or whole matrices.
-Grid ColumnGrid(const Shape& shape, DType type, unsigned num_tiles, unsigned workers) {
-  if (AreMany(shape, num_tiles, workers)) return WholeGrid(shape, type, num_tiles);
+// Grid of matrices [..., m, n] into groups of whole columns, or whole matrices if there are more than tiles.
+Grid ColumnGrid(const Shape& shape, DType type, unsigned num_tiles) {
+  if (NumMatrices(shape) > num_tiles) return WholeGrid(shape, type, num_tiles);
   const std::size_t rank = shape.size();
   const std::int64_t batch = NumMatrices(shape);
   Grid grid;
@@ -147,30 +147,24 @@ class QrPanelOperation : public Operation, public Expandable {
     });
   }
 
+  // Whether workers factorise whole matrices.
+  static bool IsWhole(const Shape& shape, DType type, const TargetModel& target, unsigned num_tiles) {
+    const auto shared = [&](unsigned tiles) {
+      return PlanSteps(ColumnGrid({shape[shape.size() - 2], shape.back()}, type, tiles), type);
+    };
+    return WholePays(WholeGrid(shape, type, num_tiles), shape.size() - 2, Whole(shape, type), shared, target);
+  }
+  static Grid MakeGrid(const Shape& shape, DType type, unsigned num_tiles, bool whole) {
+    return whole ? WholeGrid(shape, type, num_tiles) : ColumnGrid(shape, type, num_tiles);
+  }
+
   TilePlan Plan(const DeviceContext& context) const override {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;
-    const std::size_t rank = shape.size();
-    const std::int64_t m = shape[rank - 2], count = outputs[1].shape.back();
-    const unsigned workers = context.target().worker_contexts;
-    const Grid columns = ColumnGrid(shape, type, context.num_tiles(), workers);
-    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(columns);
-    TilePlan plan;
-    // Step j reflects by column j, unless it is -1, and finds the reflector of column j + 1.
-    for (std::int64_t j = -1; j < count; ++j) {
-      std::vector<Vertex> finding, reflecting;
-      for (Vertex& vertex : columns.Vertices()) {
-        const std::int64_t begin = vertex.box.begin[rank - 1], end = vertex.box.end[rank - 1];
-        if (end <= j + 1 && j >= 0) continue;
-        const bool finds = j + 1 < count && begin <= j + 1 && j + 1 < end;
-        (finds ? finding : reflecting).push_back(std::move(vertex));
-      }
-      Superstep step;
-      if (!finding.empty()) step.groups.push_back(Group(type, rank, m, j, true, std::move(finding)));
-      if (!reflecting.empty()) step.groups.push_back(Group(type, rank, m, j, false, std::move(reflecting)));
-      if (!step.groups.empty()) plan.supersteps.push_back(std::move(step));
-    }
-    return plan;
+    const bool whole = IsWhole(shape, type, context.target(), context.num_tiles());
+    const Grid columns = MakeGrid(shape, type, context.num_tiles(), whole);
+    if (!whole) return PlanSteps(columns, type);
+    return PlanWholeMatrices(*this, columns, shape.size() - 2, Whole(shape, type));
   }
 
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
@@ -180,10 +174,30 @@ class QrPanelOperation : public Operation, public Expandable {
   }
 
  private:
-  TilePlan PlanWhole(const Grid& grid) const {
-    const DType type = inputs[0].type;
-    const Shape& shape = inputs[0].shape;
-    const std::int64_t m = shape[shape.size() - 2], n = shape.back(), count = outputs[1].shape.back();
+  static TilePlan PlanSteps(const Grid& columns, DType type) {
+    const std::size_t rank = columns.shape.size();
+    const std::int64_t m = columns.shape[rank - 2], count = std::min(m, columns.shape[rank - 1]);
+    const std::vector<Vertex> vertices = OneMatrixEach(columns, rank - 2);
+    TilePlan plan;
+    // Step j reflects by column j, unless it is -1, and finds the reflector of column j + 1.
+    for (std::int64_t j = -1; j < count; ++j) {
+      std::vector<Vertex> finding, reflecting;
+      for (const Vertex& vertex : vertices) {
+        const std::int64_t begin = vertex.box.begin[rank - 1], end = vertex.box.end[rank - 1];
+        if (end <= j + 1 && j >= 0) continue;
+        const bool finds = j + 1 < count && begin <= j + 1 && j + 1 < end;
+        (finds ? finding : reflecting).push_back(vertex);
+      }
+      Superstep step;
+      if (!finding.empty()) step.groups.push_back(Group(type, rank, m, j, true, std::move(finding)));
+      if (!reflecting.empty()) step.groups.push_back(Group(type, rank, m, j, false, std::move(reflecting)));
+      if (!step.groups.empty()) plan.supersteps.push_back(std::move(step));
+    }
+    return plan;
+  }
+
+  static WholeMatrices Whole(const Shape& shape, DType type) {
+    const std::int64_t m = shape[shape.size() - 2], n = shape.back(), count = std::min(m, n);
     WholeMatrices matrices;
     matrices.codelet = "hlo::QrPanels";
     matrices.code_bytes = 1100;
@@ -198,7 +212,7 @@ class QrPanelOperation : public Operation, public Expandable {
       return cycles;
     };
     matrices.grain = std::max(ColumnGrain(type, m * n), ColumnGrain(type, count));
-    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+    return matrices;
   }
 
   static VertexGroup Group(DType type, std::size_t rank, std::int64_t m, std::int64_t j, bool finds,
@@ -298,9 +312,8 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
     const Shape& shape = outputs[0].shape;
     const std::size_t rank = shape.size();
     const std::int64_t m = shape[rank - 2], n = inputs[0].shape.back(), count = inputs[1].shape.back();
-    const unsigned workers = context.target().worker_contexts;
-    const Grid columns = ColumnGrid(shape, type, context.num_tiles(), workers);
-    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(columns);
+    const Grid columns = ColumnGrid(shape, type, context.num_tiles());
+    if (NumMatrices(shape) > context.num_tiles()) return PlanWhole(columns);
     VertexGroup group = MakeVertexGroup("hlo::ApplyReflectors", columns.Vertices(), 600, kVertexBytes);
     group.reads.push_back({kInput, [rank, n](const Box& box) {
                              Box region = box;
@@ -364,7 +377,9 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
     matrices.cycles = [type, m, n, count, below = below_](const TargetModel& target) {
       return static_cast<double>(n) * OfColumn(target, type, m, count, below);
     };
-    matrices.grain = ColumnGrain(type, m * n);
+    matrices.pieces = n;
+    matrices.grain = RowMajorGrain(type, n);
+    if (n % ElementGrain(type) != 0) matrices.grain = n * ColumnGrain(type, m * n);
     return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
   }
 
@@ -403,8 +418,9 @@ QrPanel qrPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
-  const ipu_model::Grid columns =
-      ColumnGrid(ShapeOf(a), type, target.getNumTiles(), target.getNumWorkerContexts());
+  const ipu_model::Grid columns = QrPanelOperation::MakeGrid(
+      ShapeOf(a), type, target.getNumTiles(),
+      QrPanelOperation::IsWhole(ShapeOf(a), type, target.model(), target.getNumTiles()));
   const auto count = static_cast<std::int64_t>(std::min(a.dim(a.rank() - 2), a.dim(a.rank() - 1)));
   QrPanel result;
   const auto add_result = [&](poplar::Tensor* tensor, const ipu_model::Grid& grid) {
@@ -428,8 +444,7 @@ poplar::Tensor applyReflectors(poplar::Graph& graph, const poplar::Tensor& packe
     operation->inputs.push_back(StridedView(graph, *operand, prog, {debugContext, "operand"}));
   const poplar::Target& target = graph.getTarget();
   const DType type = x.elementType().id();
-  const ipu_model::Grid columns =
-      ColumnGrid(ShapeOf(x), type, target.getNumTiles(), target.getNumWorkerContexts());
+  const ipu_model::Grid columns = ColumnGrid(ShapeOf(x), type, target.getNumTiles());
   const poplar::Tensor result = NewTensor(graph, type, columns.shape, Mapping(columns), name);
   result.asView(&operation->outputs.emplace_back());
   if (!operation->OperandsFit(graph.getTarget().getNumTiles())) {

@@ -72,10 +72,11 @@ class TriangularSolveOperation : public Operation, public Expandable {
            m * m * static_cast<std::int64_t>(SizeOf(inputs[0].type)) > SliceBudget(bytes_per_tile);
   }
 
-  // One matrix per part, or several whole ones; its right-hand sides share the remaining tiles.
-  MatrixBlocks MakeBlocks(unsigned num_tiles, unsigned workers, bool cut) const {
+  // One matrix per part, whose right-hand sides share the remaining tiles; several whole ones if there are
+  // more than tiles.
+  MatrixBlocks MakeBlocks(unsigned num_tiles, bool cut) const {
     const Shape& shape = inputs[1].shape;
-    if (!cut && AreMany(shape, num_tiles, workers)) {
+    if (!cut && NumMatrices(shape) > num_tiles) {
       MatrixBlocks whole;
       whole.grid = WholeGrid(shape, inputs[1].type, num_tiles);
       return whole;
@@ -101,9 +102,8 @@ class TriangularSolveOperation : public Operation, public Expandable {
               const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
     const poplar::Target& target = graph.getTarget();
     const bool blocks = InBlocks(static_cast<std::int64_t>(target.getBytesPerTile()));
-    library.triangularSolve(
-        graph, in[0], in[1], out[0], inputs[1].variable == outputs[0].variable, options_,
-        GridOf(MakeBlocks(target.getNumTiles(), target.getNumWorkerContexts(), blocks).grid), prog, name);
+    library.triangularSolve(graph, in[0], in[1], out[0], inputs[1].variable == outputs[0].variable, options_,
+                            GridOf(MakeBlocks(target.getNumTiles(), blocks).grid), prog, name);
   }
 
  private:
@@ -131,7 +131,7 @@ class TriangularSolveOperation : public Operation, public Expandable {
 
   TilePlan PlanWhole(const DeviceContext& context) const {
     const std::int64_t m = inputs[0].shape.back();
-    const Grid grid = MakeBlocks(context.num_tiles(), context.target().worker_contexts, false).grid;
+    const Grid grid = MakeBlocks(context.num_tiles(), false).grid;
     VertexGroup group = MakeVertexGroup("poplin::TriangularSolve", grid.Vertices(), 700, kVertexBytes);
     group.reads.push_back({kMatrix, [m](const Box& box) { return MatrixRegion(box, 0, m, 0, m); }});
     group.reads.push_back({kRight, Same});
@@ -141,10 +141,10 @@ class TriangularSolveOperation : public Operation, public Expandable {
       TriangularSolve(host, options, reads[0], reads[1], writes[0]);
     };
     const std::size_t sides = 2 * inputs[1].shape.size() - 3 - Equations();
-    group.cycles = [m, sides, type = inputs[1].type, lower = Forward()](const TargetModel& target,
-                                                                        const Box& box) {
+    group.cycles = [m, sides, type = inputs[1].type, lower = Forward(), left = options_.left_side](
+                       const TargetModel& target, const Box& box) {
       return TriangularSolveCycles(target, type, box.num_elements(), m, lower,
-                                   box.end[sides] - box.begin[sides]);
+                                   box.end[sides] - box.begin[sides], left);
     };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
@@ -165,8 +165,7 @@ class TriangularSolveOperation : public Operation, public Expandable {
 
   TilePlan PlanBlocks(const DeviceContext& context) const {
     const DType type = inputs[1].type;
-    const auto blocks = std::make_shared<const MatrixBlocks>(
-        MakeBlocks(context.num_tiles(), context.target().worker_contexts, true));
+    const auto blocks = std::make_shared<const MatrixBlocks>(MakeBlocks(context.num_tiles(), true));
     const std::size_t dim = Equations();
     const std::int64_t count = blocks->grid.parts[dim];
     const bool left = options_.left_side, transposed = options_.transpose != Transpose::kNone;
@@ -198,8 +197,9 @@ class TriangularSolveOperation : public Operation, public Expandable {
                                            const std::vector<HostTensor>& writes) {
         TriangularSolve(host, options, reads[0], reads[1], writes[0]);
       };
-      solve.cycles = [type, forward, equations = k1 - k0](const TargetModel& target, const Box& box) {
-        return TriangularSolveCycles(target, type, box.num_elements(), equations, forward);
+      solve.cycles = [type, forward, left, equations = k1 - k0](const TargetModel& target, const Box& box) {
+        const std::int64_t elements = box.num_elements();
+        return TriangularSolveCycles(target, type, elements, equations, forward, elements / equations, left);
       };
       plan.supersteps.push_back({{std::move(solve)}});
       if (step + 1 == count) break;
@@ -286,7 +286,7 @@ poplar::Tensor triangularSolve(poplar::Graph& graph, const poplar::Tensor& a, co
   const poplar::Target& target = graph.getTarget();
   const ipu_model::Grid grid =
       operation
-          ->MakeBlocks(target.getNumTiles(), target.getNumWorkerContexts(),
+          ->MakeBlocks(target.getNumTiles(),
                        operation->InBlocks(static_cast<std::int64_t>(target.getBytesPerTile())))
           .grid;
   const poplar::Tensor out = NewTensor(graph, type, grid.shape, Mapping(grid), name);

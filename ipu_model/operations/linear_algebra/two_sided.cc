@@ -90,12 +90,28 @@ class TwoSidedOperation : public Operation, public Expandable {
     workers > 1 ? context.pool.Run(workers, TaskRef(task)) : task(0);
   }
 
+  // Whether workers reduce whole matrices.
+  static bool IsWhole(TwoSidedForm form, const Shape& shape, DType type, const TargetModel& target,
+                      unsigned num_tiles) {
+    const auto shared = [&](unsigned tiles) {
+      const Shape one(shape.end() - 2, shape.end());
+      return PlanTwoSidedSteps(form, type, TwoSidedColumns(one, type, target.worker_contexts, tiles));
+    };
+    return WholePays(WholeGrid(shape, type, num_tiles), shape.size() - 2,
+                     Whole(form, shape, type, target.worker_contexts), shared, target);
+  }
+  static Grid MakeGrid(const Shape& shape, DType type, unsigned workers, unsigned num_tiles, bool whole) {
+    return whole ? WholeGrid(shape, type, num_tiles) : TwoSidedColumns(shape, type, workers, num_tiles);
+  }
+
   TilePlan Plan(const DeviceContext& context) const override {
     const Shape& shape = inputs[0].shape;
+    const DType type = inputs[0].type;
     const unsigned workers = context.target().worker_contexts;
-    const Grid columns = TwoSidedColumns(shape, inputs[0].type, workers, context.num_tiles());
-    if (AreMany(shape, context.num_tiles(), workers)) return PlanWhole(columns, workers);
-    return PlanTwoSidedSteps(form_, inputs[0].type, columns);
+    const bool whole = IsWhole(form_, shape, type, context.target(), context.num_tiles());
+    const Grid columns = MakeGrid(shape, type, workers, context.num_tiles(), whole);
+    if (!whole) return PlanTwoSidedSteps(form_, type, columns);
+    return PlanWholeMatrices(*this, columns, shape.size() - 2, Whole(form_, shape, type, workers));
   }
 
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
@@ -105,28 +121,26 @@ class TwoSidedOperation : public Operation, public Expandable {
   }
 
  private:
-  TilePlan PlanWhole(const Grid& grid, unsigned workers) const {
-    const DType type = inputs[0].type;
-    const std::int64_t n = inputs[0].shape.back();
+  static WholeMatrices Whole(TwoSidedForm form, const Shape& shape, DType type, unsigned workers) {
+    const std::int64_t n = shape.back();
     WholeMatrices matrices;
     matrices.codelet = "hlo::TwoSidedMatrices";
     matrices.code_bytes = kTwoSidedCodeBytes;
     // Each worker has two vectors beside its matrix.
     matrices.vertex_bytes = kTwoSidedVertexBytes + static_cast<std::uint64_t>(2 * n * workers) * SizeOf(type);
-    matrices.compute = [form = form_](HostContext& host, const std::vector<HostTensor>& reads,
-                                      const std::vector<HostTensor>& writes) {
+    matrices.compute = [form](HostContext& host, const std::vector<HostTensor>& reads,
+                              const std::vector<HostTensor>& writes) {
       TwoSidedOperation(form).Run(host, reads, writes);
     };
-    matrices.cycles = [form = form_, type, n](const TargetModel& target) {
+    matrices.cycles = [form, type, n](const TargetModel& target) {
       return TwoSidedOperation(form).MatrixCycles(target, type, n);
     };
-    for (const View& output : outputs) {
-      const auto batch = static_cast<std::ptrdiff_t>(inputs[0].shape.size() - 2);
-      matrices.grain =
-          std::max(matrices.grain,
-                   ColumnGrain(type, NumElements(Shape(output.shape.begin() + batch, output.shape.end()))));
-    }
-    return PlanWholeMatrices(*this, grid, grid.shape.size() - 2, std::move(matrices));
+    // Columns, their taus, and for the bidiagonal form reflectors of rows and theirs.
+    matrices.grain =
+        std::max(ColumnGrain(type, n * n), ColumnGrain(type, HasRowReflectors(form) ? n : n - 1));
+    if (HasRowReflectors(form))
+      matrices.grain = std::max({matrices.grain, ColumnGrain(type, (n - 1) * n), ColumnGrain(type, n - 1)});
+    return matrices;
   }
 
   // The cycles of a matrix by one worker: those of all steps.
@@ -239,8 +253,10 @@ TwoSided twoSided(poplar::Graph& graph, TwoSidedForm form, const poplar::Tensor&
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, a.dimShuffle(transposed), prog, {debugContext, "a"}));
   const poplar::Target& target = graph.getTarget();
-  const ipu_model::Grid columns =
-      TwoSidedColumns(operation->inputs[0].shape, type, target.getNumWorkerContexts(), target.getNumTiles());
+  const Shape& shape = operation->inputs[0].shape;
+  const ipu_model::Grid columns = TwoSidedOperation::MakeGrid(
+      shape, type, target.getNumWorkerContexts(), target.getNumTiles(),
+      TwoSidedOperation::IsWhole(form, shape, type, target.model(), target.getNumTiles()));
   const auto add_result = [&](const ipu_model::Grid& grid) {
     const poplar::Tensor tensor = NewTensor(graph, type, grid.shape, Mapping(grid), name);
     tensor.asView(&operation->outputs.emplace_back());

@@ -28,11 +28,12 @@ constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kColumns{OperandRef::K
     kRowTaus{OperandRef::Kind::kOutput, 3}, kOfRows{OperandRef::Kind::kTemporary, 0},
     kOfColumns{OperandRef::Kind::kTemporary, 1};
 
-// The same parts of a vector for each matrix, on other tiles where there are some.
+// The same parts of a vector for each matrix, on other tiles where there are as many.
 Grid ElementGrid(Grid columns, bool beside) {
   for (Shape* shape : {&columns.shape, &columns.parts, &columns.grain, &columns.tile_stride})
     shape->pop_back();
-  if (beside)
+  // On tiles that others of the grid have, both would take turns, and receive the matrices.
+  if (beside && 2 * columns.num_parts() <= static_cast<std::int64_t>(columns.num_tiles))
     columns.first_tile =
         static_cast<unsigned>(columns.num_parts() % static_cast<std::int64_t>(columns.num_tiles));
   return columns;
@@ -96,7 +97,7 @@ class StepsPlanner {
   // The vertices of a grid with indices above j in dimension `dim`.
   static std::vector<Vertex> After(const Grid& grid, std::size_t dim, std::int64_t j) {
     std::vector<Vertex> vertices;
-    for (Vertex& vertex : grid.Vertices())
+    for (Vertex& vertex : OneMatrixEach(grid, dim))
       if (vertex.box.end[dim] > j + 1) vertices.push_back(std::move(vertex));
     return vertices;
   }
@@ -141,7 +142,7 @@ class StepsPlanner {
     const std::size_t batch = columns_.shape.size() - 2;
     const std::int64_t n = columns_.shape.back();
     std::vector<Vertex> vertices;
-    for (Vertex& vertex : columns_.Vertices())
+    for (Vertex& vertex : OneMatrixEach(columns_, batch))
       if (vertex.box.begin[batch] == 0) vertices.push_back(std::move(vertex));
     VertexGroup group =
         MakeVertexGroup("hlo::TwoSidedFindRow", std::move(vertices), kFindCode, kTwoSidedVertexBytes);
@@ -303,7 +304,7 @@ class StepsPlanner {
 }  // namespace
 
 Grid TwoSidedColumns(const Shape& shape, DType type, unsigned workers, unsigned num_tiles) {
-  if (AreMany(shape, num_tiles, workers)) return WholeGrid(shape, type, num_tiles);
+  if (NumMatrices(shape) > num_tiles) return WholeGrid(shape, type, num_tiles);
   const std::size_t rank = shape.size();
   const std::int64_t batch = NumMatrices(shape), n = shape[rank - 2];
   Shape parts = shape;

@@ -25,7 +25,8 @@ inline std::int64_t ColumnReflectors(hlo::TwoSidedForm form, std::int64_t n) {
   return n - (HasRowReflectors(form) ? 0 : 1);
 }
 
-// Parts of a batch of n columns: whole columns, one for each worker of a tile, or whole matrices.
+// Parts of a batch of n columns: whole columns, one for each worker of a tile, or whole matrices if there are
+// more than tiles.
 Grid TwoSidedColumns(const Shape& shape, DType type, unsigned workers, unsigned num_tiles);
 // Grid of `extent` elements for each matrix, on the tile of the first columns.
 Grid BesideFirstColumns(Grid columns, std::int64_t extent);

@@ -1,4 +1,5 @@
-// Batches of more matrices than tiles: each tile has whole ones, and its workers share them.
+// Batches of many matrices: tiles have whole ones, of which each worker computes some, or all workers share
+// one after the other, whichever takes fewer cycles.
 #ifndef IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_WHOLE_MATRICES_H_
 #define IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_WHOLE_MATRICES_H_
 
@@ -22,19 +23,6 @@ inline std::int64_t NumMatrices(const Shape& shape) {
   return NumElements(Shape(shape.begin(), shape.end() - 2));
 }
 
-// Whether a worker computes whole matrices: if a tile has at least as many of the `count` matrices as
-// workers, or several small ones (`elements` each), where sharing one saves less than the vertices for it
-// cost.
-inline bool AreMany(std::int64_t count, std::int64_t elements, unsigned num_tiles, unsigned workers) {
-  constexpr std::int64_t kSmall = 256;
-  const std::int64_t each = CeilDivide(count, num_tiles);
-  return each >= static_cast<std::int64_t>(workers) || (each > 1 && elements <= kSmall);
-}
-// The same for the matrices of `shape`, [..., m, n].
-inline bool AreMany(const Shape& shape, unsigned num_tiles, unsigned workers) {
-  return AreMany(NumMatrices(shape), shape.back() * shape[shape.size() - 2], num_tiles, workers);
-}
-
 // Grid of `shape` with the last `kept` dimensions, those of a vector or matrix, whole.
 inline Grid WholeGrid(const Shape& shape, DType type, unsigned num_tiles, std::size_t kept = 2) {
   std::vector<bool> whole(shape.size(), false);
@@ -51,8 +39,31 @@ struct WholeMatrices {
                      const std::vector<HostTensor>& writes)>
       compute;
   std::function<double(const TargetModel&)> cycles;  // of one matrix by one worker
-  std::int64_t grain = 1;                            // matrices of which the results end with 64-bit words
+  std::int64_t pieces = 1;                           // in which workers may take a matrix
+  std::int64_t grain = 1;                            // pieces of which the results end with 64-bit words
+  // The tile cycles of `count` matrices.
+  std::uint64_t TileCycles(const TargetModel& target, std::int64_t count) const {
+    const auto share = static_cast<double>(WorkerShare(target, count * pieces, grain));
+    return WorkerCycles(target, share * cycles(target) / static_cast<double>(pieces));
+  }
 };
+
+// The vertices of a grid, cut so that each has one matrix. The first `batch` dimensions number the matrices.
+std::vector<Vertex> OneMatrixEach(const Grid& grid, std::size_t batch);
+
+// Whether it takes fewer cycles if workers compute whole matrices than if they share each. whole: the grid of
+// whole matrices, whose first `batch` dimensions number them. shared: the plan of one matrix on so many
+// tiles.
+bool WholePays(const Grid& whole, std::size_t batch, const WholeMatrices& matrices,
+               const std::function<TilePlan(unsigned tiles)>& shared, const TargetModel& target);
+
+// The cycles of the busiest tile in a superstep.
+std::uint64_t BusiestTile(const Superstep& step, const TargetModel& target);
+// The most matrices of a tile, of whole ones.
+std::int64_t MostOnTile(const Grid& whole, std::size_t batch);
+// The most vertices of a plan for batches where a tile has as many matrices as workers: whole ones then take
+// few more cycles.
+inline constexpr std::int64_t kMostShared = 1 << 16;
 
 // One superstep: a vertex for each part of the grid, of an operand of which the first `batch` dimensions
 // number the matrices. It reads and writes what all operands have for these.
@@ -78,11 +89,11 @@ inline TilePlan PlanWholeMatrices(const Operation& operation, const Grid& grid, 
   group.compute = [compute = std::move(matrices.compute)](
                       HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                       const std::vector<HostTensor>& writes) { compute(host, reads, writes); };
-  group.cycles = [batch, cycles = std::move(matrices.cycles), grain = matrices.grain](
-                     const TargetModel& target, const Box& box) {
+  matrices.compute = nullptr;
+  group.cycles = [batch, matrices = std::move(matrices)](const TargetModel& target, const Box& box) {
     std::int64_t count = 1;
     for (std::size_t d = 0; d < batch; ++d) count *= box.end[d] - box.begin[d];
-    return WorkerCycles(target, static_cast<double>(WorkerShare(target, count, grain)) * cycles(target));
+    return matrices.TileCycles(target, count);
   };
   TilePlan plan;
   plan.supersteps.push_back({{std::move(group)}});
