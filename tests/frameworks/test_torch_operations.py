@@ -178,6 +178,27 @@ def systems(a):
     ]
 
 
+def polygammas(x):
+    return [torch.polygamma(order, x) for order in range(6)]
+
+
+def pooled_backwards(x, y):
+    """The operation of the gradient itself, where windows overlap, are padded and dilated."""
+    settings = ((3, 2, 1, 1), (2, 1, 0, 1), (2, 2, 1, 2))
+    results = []
+    for pool, backward, images in (
+        (nn.functional.max_pool2d, torch.ops.aten.max_pool2d_with_indices_backward, x),
+        (nn.functional.max_pool2d, torch.ops.aten.max_pool2d_with_indices_backward, x[0]),
+        (nn.functional.max_pool3d, torch.ops.aten.max_pool3d_with_indices_backward, y),
+    ):
+        for kernel, stride, padding, dilation in settings:
+            out, places = pool(images, kernel, stride, padding, dilation, return_indices=True)
+            space = 3 if images is y else 2
+            each = [[n] * space for n in (kernel, stride, padding, dilation)]
+            results.append(backward(out.cos(), images, *each, False, places))
+    return results
+
+
 def factors(a):
     """LU with its pivots, and what can be left out."""
     packed, pivots = torch.linalg.lu_factor(a)
@@ -227,6 +248,7 @@ MODELS = {
     "matrices": (Function(matrices), random(3, 3, 3)),
     "systems": (Function(systems), random(2, 3, 3)),
     "triangles": (Function(triangles), random(2, 3, 3)),
+    "gradients of maxima": (Function(pooled_backwards), random(2, 3, 6, 7), random(1, 2, 5, 5, 4)),
     **{f"factors of {m} x {n}": (Function(factors), random(2, 2, m, n)) for m, n in ((3, 5), (5, 3), (4, 4))},
     "a table with max_norm": (nn.Embedding(10, 4, max_norm=1.0), POSITIONS),
     "slopes at random": (nn.RReLU(), random(3, 4)),
@@ -235,7 +257,7 @@ MODELS = {
         Function(lambda x: [f(x) for f in (torch.special.erfcx, torch.special.log_ndtr, torch.special.entr)]),
         torch.tensor([0, -0.0, 1, -1, 3.99, 4.01, 9.5, 30, 1e4, -9, -30, -1e3, NAN, INFINITY, -INFINITY]),
     ),
-    "polygamma": (Function(lambda x: torch.polygamma(1, x)), random(4).abs() + 1),
+    "polygamma": (Function(polygammas), torch.tensor([0.3, 1, 4, 30, -0.3, -1.7, -2.8, -8.4784, -20.3, -105.1])),
     "bags of one length": (nn.EmbeddingBag(10, 4, mode="max"), POSITIONS.reshape(2, 4)),
     "encoder with two masks": (
         Encoder(),

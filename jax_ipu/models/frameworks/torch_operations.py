@@ -230,11 +230,6 @@ def _converted(x: Any, *, general: Callable[..., Any], **options: Any) -> Any:
     return x if options.get("dtype") is None else general(x, **options)
 
 
-def _polygamma(order: int, x: Any) -> Any:
-    x = x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32)
-    return lax.polygamma(jnp.full_like(x, order), x)
-
-
 def _truth(x: Any, *settings: Any, general: Callable[..., Any]) -> Any:
     """Whether all or any elements are true, which PyTorch answers in uint8 for uint8."""
     result = general(x, *settings)
@@ -366,10 +361,12 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.multilabel_margin_loss.default: torch_losses.multilabel_margin_loss,
     torch.ops.aten.mean.default: _mean,
     torch.ops.aten.mean.dim: _mean,
+    torch.ops.aten.max_pool2d_with_indices_backward.default: torch_scatter.max_pool_2d_backward,
+    torch.ops.aten.max_pool3d_with_indices_backward.default: torch_scatter.max_pool_3d_backward,
     torch.ops.aten.put.default: _put,
     torch.ops.aten.slice_scatter.default: _slice_scatter,
     torch.ops.aten.repeat_interleave.Tensor: _repeated,
-    torch.ops.aten.polygamma.default: _polygamma,
+    torch.ops.aten.polygamma.default: torch_special.polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
     torch.ops.aten.neg.default: jnp.negative,
     torch.ops.aten.angle.default: torch_special.angle,

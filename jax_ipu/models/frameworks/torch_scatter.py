@@ -1,7 +1,9 @@
-"""PyTorch's gradients of reductions into places."""
+"""PyTorch's gradients of reductions into places, and of places of a maximum."""
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import jax
@@ -38,3 +40,16 @@ def extreme_of_others(x: Any, dim: int, index: Any, source: Any, *, largest: boo
 
     extreme.defvjp(forward, backward)
     return extreme(x, source[tuple(slice(n) for n in index.shape)], index)
+
+
+def _max_pool_backward(gradient: Any, x: Any, *settings: Any, space: int) -> Any:
+    """The gradient of x, whose last `space` dimensions were pooled: the last setting says where each maximum was."""
+    outer = x.shape[: x.ndim - space]
+    rows = math.prod(outer)
+    places = settings[-1].reshape(rows, math.prod(gradient.shape[x.ndim - space :]))
+    flat = jnp.zeros((rows, math.prod(x.shape[x.ndim - space :])), x.dtype)
+    return flat.at[jnp.arange(rows)[:, None], places].add(gradient.reshape(places.shape)).reshape(x.shape)
+
+
+max_pool_2d_backward = functools.partial(_max_pool_backward, space=2)
+max_pool_3d_backward = functools.partial(_max_pool_backward, space=3)

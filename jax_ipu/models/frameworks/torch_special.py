@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
@@ -156,3 +158,28 @@ x_log1p_y = _factor_of(jnp.log1p, -1)
 scaled_erfc = _of_wide(_scaled_erfc)
 entropy = _of_wide(_entropy)
 log_of_normal = _of_wide(_log_of_normal)
+
+
+def polygamma(order: int, x: Any) -> Any:
+    """The derivative of digamma of this order.
+
+    Left of 0 by the reflection formula (DLMF 5.15.6), as JAX's series is for numbers that are not far below 0:
+    pi d^n/dx^n cot(pi x) is a polynomial of c = cot(pi x), since d/dx c = -pi (1 + c^2).
+    """
+    x = x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32)
+
+    def right(x: Any) -> Any:
+        return lax.polygamma(jnp.full_like(x, order), x)
+
+    if order == 0:
+        return right(x)
+    negative = x < 0
+    below = jnp.where(negative, x, -0.25)
+    fraction = math.pi * (below - jnp.round(below))
+    cotangent = 1 / jnp.tan(fraction)
+    derivative = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(order):
+        derivative = derivative.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    value = functools.reduce(lambda sum, c: sum * cotangent + c, reversed(derivative.coef), jnp.zeros_like(x))
+    left = (-1) ** order * right(1 - below) - math.pi ** (order + 1) * value
+    return jnp.where(negative, left, right(jnp.where(negative, 1, x))).astype(x.dtype)
