@@ -94,6 +94,9 @@ def ordered(x, small):
         torch.searchsorted(rows, x[:2], right=True),
         torch.searchsorted(rows[0], x, out_int32=True),
         torch.nonzero_static(small, size=7),
+        torch.nonzero_static(small[:, :0], size=2),
+        torch.searchsorted(rows[:, :0], x[:2]),
+        torch.searchsorted(rows[:0, :0], x[:0, :0]),
     ]
 
 
@@ -208,6 +211,21 @@ def factors(a):
     return parts, torch.linalg.lu(a)
 
 
+def empty_matrices(a):
+    linear = torch.linalg
+    return linear.cholesky(a), *linear.inv_ex(a), *linear.lu_factor_ex(a), linear.solve(a, a)
+
+
+def pseudo_inverses(a):
+    """With each bound of what counts as zero, and of the lower triangle."""
+    bounds = ({}, {"atol": 1.0}, {"rtol": 0.3}, {"atol": 0.5, "rtol": 0.3}, {"atol": torch.tensor([0.1, 2.0])})
+    return [torch.linalg.pinv(a, **bound) for bound in bounds], torch.linalg.pinv(a, hermitian=True)
+
+
+def orthogonal(a, wide):
+    return [torch.linalg.qr(m, mode=mode) for m in (a, wide) for mode in ("reduced", "complete", "r")]
+
+
 def triangles(a):
     """Matrices of which one triangle counts."""
     positive = a @ a.mT + torch.eye(3)
@@ -248,6 +266,17 @@ MODELS = {
     "matrices": (Function(matrices), random(3, 3, 3)),
     "systems": (Function(systems), random(2, 3, 3)),
     "triangles": (Function(triangles), random(2, 3, 3)),
+    "matrices of no rows": (Function(empty_matrices), random(2, 0, 0)),
+    "pseudo-inverses": (Function(pseudo_inverses), random(2, 4, 4)),
+    "pseudo-inverses of rank 2": (Function(torch.linalg.pinv), random(4, 2) @ random(2, 5)),
+    "orthogonal factors": (Function(orthogonal), random(2, 4, 3), random(3, 4)),
+    "losses of scalars": (
+        Function(
+            lambda x, t: [f(x, t) for f in (nn.functional.multi_margin_loss, nn.functional.multilabel_margin_loss)]
+        ),
+        torch.tensor(0.3),
+        torch.tensor(0),
+    ),
     "gradients of maxima": (Function(pooled_backwards), random(2, 3, 6, 7), random(1, 2, 5, 5, 4)),
     **{f"factors of {m} x {n}": (Function(factors), random(2, 2, m, n)) for m, n in ((3, 5), (5, 3), (4, 4))},
     "a table with max_norm": (nn.Embedding(10, 4, max_norm=1.0), POSITIONS),

@@ -13,6 +13,7 @@ def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
 
     PyTorch's own expression also takes the labels after it.
     """
+    x, target = jnp.atleast_1d(x, target)
     listed = jnp.cumsum(target < 0, -1) == 0
     chosen = jnp.take_along_axis(x, jnp.where(listed, target, 0), -1)
     is_label = (target[..., None] == jnp.arange(x.shape[-1])) & listed[..., None]
@@ -26,6 +27,7 @@ def multi_margin_loss(
     x: Any, target: Any, p: float = 1, margin: float = 1, weight: Any = None, reduction: int = 1
 ) -> Any:
     """F.multi_margin_loss; a margin of exactly zero has no gradient, and a label without dimensions gives one loss."""
+    x = jnp.atleast_1d(x)
     rows, labels = x.reshape(-1, x.shape[-1]), target.reshape(-1, 1)
     margins = margin - jnp.take_along_axis(rows, labels, 1) + rows
     counted = (labels != jnp.arange(rows.shape[1])) & (margins > 0)

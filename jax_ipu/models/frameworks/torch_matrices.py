@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
@@ -50,6 +51,28 @@ def solution(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -
 def inverse(a: Any, *, check_errors: bool = False) -> tuple[Any, Any]:
     """Returns (inverse, order of the first pivot that is zero, or 0)."""
     return jnp.linalg.inv(a), _singular(_packed(a)[0])
+
+
+def pseudo_inverse(a: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """The pseudo-inverse, from one triangle if `hermitian`: without singular values of at most
+    max(atol, rtol * the largest)."""
+    full = _hermitian(a, True) if hermitian else a
+    if rtol is None:
+        rtol = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+        if atol is not None:
+            rtol = jnp.where(jnp.asarray(atol) > 0, 0, rtol)
+    if atol is not None and a.size:
+        largest = jnp.linalg.svdvals(lax.stop_gradient(full))[..., 0]
+        rtol = jnp.maximum(rtol, jnp.where(largest > 0, atol / jnp.where(largest > 0, largest, 1), 0))
+    return jnp.linalg.pinv(full, rtol=jnp.broadcast_to(jnp.asarray(rtol, full.real.dtype), a.shape[:-2]))
+
+
+def qr(a: Any, mode: str = "reduced") -> tuple[Any, Any]:
+    """Returns (orthogonal, triangular); the first is empty in the mode "r"."""
+    if mode == "r":
+        return jnp.zeros(0, a.dtype), jnp.linalg.qr(a, mode="r")
+    orthogonal, triangular = jnp.linalg.qr(a, mode=mode)
+    return orthogonal, triangular
 
 
 def lu_factor(a: Any, *, pivot: bool = True, check_errors: bool = False) -> tuple[Any, Any, Any]:
@@ -130,6 +153,8 @@ def _(lower: bool, primals: Any, tangents: Any) -> Any:
 def _pivots(a: Any) -> Any:
     """The pivots [.., n] of elimination without exchanges, which are positive for positive definite matrices only."""
     a = lax.stop_gradient(a)
+    if not a.shape[-1]:
+        return a.reshape(a.shape[:-1])
     rest = jnp.arange(a.shape[-1])
 
     def eliminate(k: Any, a: Any) -> Any:
@@ -151,6 +176,8 @@ def _singular(packed: Any) -> Any:
 
 def _first(found: Any) -> Any:
     """The place of the first that is true, counted from 1; 0 for none."""
+    if not found.shape[-1]:
+        return jnp.zeros(found.shape[:-1], jnp.int32)
     return jnp.where(found.any(-1), jnp.argmax(found, -1) + 1, 0).astype(jnp.int32)
 
 

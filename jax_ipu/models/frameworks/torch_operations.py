@@ -352,6 +352,8 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten._linalg_slogdet.default: torch_matrices.sign_and_log_of_determinant,
     torch.ops.aten._linalg_solve_ex.default: torch_matrices.solution,
     torch.ops.aten.linalg_inv_ex.default: torch_matrices.inverse,
+    torch.ops.aten.linalg_pinv.atol_rtol_tensor: torch_matrices.pseudo_inverse,
+    torch.ops.aten.linalg_qr.default: torch_matrices.qr,
     torch.ops.aten.linalg_lu_factor_ex.default: torch_matrices.lu_factor,
     torch.ops.aten.linalg_lu.default: torch_matrices.lu,
     torch.ops.aten.lu_unpack.default: torch_matrices.lu_unpack,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -185,11 +186,13 @@ def search_sorted(
     if ordered.ndim == 1:
         found = search(ordered, jnp.asarray(x))
     else:
-        rows, values = (a.reshape(-1, a.shape[-1]) for a in (ordered, x))
+        rows, values = (a.reshape(math.prod(a.shape[:-1]), a.shape[-1]) for a in (ordered, x))
         found = jax.vmap(search)(rows, values).reshape(x.shape)
     return found.astype(jnp.int32)
 
 
 def positions_of_true(x: Any, *, size: int, fill_value: int = -1) -> Any:
-    """As torchax's, which can not be compiled."""
+    """As torchax's, which can not be compiled; JAX fills with 0 what it finds in no elements."""
+    if not x.size:
+        return jnp.full((size, x.ndim), fill_value)
     return jnp.argwhere(x, size=size, fill_value=fill_value)
