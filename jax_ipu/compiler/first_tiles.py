@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from jax_ipu.compiler.groups import Groups, carried
 from jax_ipu.compiler.ir import LOOPS, VIEWS, Block, Op, Value, body_of, size_in_bytes
 from jax_ipu.compiler.types import num_elements
 
@@ -84,7 +85,7 @@ def _is_small(value: Value) -> bool:
     return num_elements(value.shape) > 1
 
 
-class _Groups:
+class _Groups(Groups):
     """Small values, in the order in which they were added, in groups that start on one tile.
 
     Attributes:
@@ -94,10 +95,10 @@ class _Groups:
     """
 
     def __init__(self, placed: Collection[Value]) -> None:
+        super().__init__()
         self.placed = placed
         self.fixed: set[Value] = set()
         self.reduced: set[Value] = set()
-        self._parents: dict[Value, Value] = {}
 
     @property
     def values(self) -> Iterable[Value]:
@@ -114,20 +115,10 @@ class _Groups:
         """Makes one group of the groups of the small ones."""
         small = list(filter(_is_small, values))
         self.add(small)
-        for value in small[1:]:
-            one, other = self.root(small[0]), self.root(value)
-            if one is not other:
-                self._parents[other] = one
-                if other in self.fixed:
-                    self.fixed.add(one)
-
-    def root(self, value: Value) -> Value:
-        root = value
-        while (parent := self._parents[root]) is not root:
-            root = parent
-        while (parent := self._parents[value]) is not root:
-            self._parents[value], value = root, parent
-        return root
+        joined = {self.root(value) for value in small}
+        super().join(small)
+        if not joined.isdisjoint(self.fixed):
+            self.fixed.add(self.root(small[0]))
 
     def tiles(self) -> dict[Value, int]:
         """By root, the tiles that the largest value of the group takes."""
@@ -145,21 +136,15 @@ def _join(groups: _Groups, op: Op) -> None:
     name = op.name
     if name == "return":
         return
-    if name in LOOPS:
-        body = op.regions[-1]
-        for carried in zip(op.operands, op.results, *(r.args for r in op.regions), body.results, strict=True):
-            groups.join(carried)
+    if name in LOOPS or name in ("if", "case"):
+        for values in carried(op):
+            groups.join(values)
     elif name == "ipu.call":
         # Its operands are copied.
         body = body_of(op)
         groups.add(body.args)
-        for carried in zip(body.results, op.results, strict=True):
-            groups.join(carried)
-    elif name in ("if", "case"):
-        for i, position in enumerate(op.attrs.get("state", ())):
-            groups.join((op.operands[1 + i], op.results[position], *(r.args[i] for r in op.regions)))
-        for results in zip(op.results, *(r.results for r in op.regions), strict=True):
-            groups.join(results)
+        for values in zip(body.results, op.results, strict=True):
+            groups.join(values)
     else:
         used = [*op.operands, *op.results, *op.attrs.get("write_over", {}).values()]
         used += [place.concatenation.result for place in op.attrs.get("inside", {}).values()]

@@ -23,7 +23,7 @@ LAYERS = (
     ),
     (
         *("ir", "compiler.ir", "compiler.expression", "compiler.ffi_calls", "compiler.replica_groups"),
-        *("compiler.tile_calls", "compiler.user_shapes"),
+        *("compiler.groups", "compiler.tile_calls", "compiler.user_shapes"),
         *("compiler.shapes", "compiler.layout_modes", "compiler.shardings", "compiler.cost"),
     ),
     ("frontend", "compiler.frontend"),

@@ -29,13 +29,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 MANUAL, FORMAT = DOCS / "report.md", (DOCS / "report_format.md").read_text()
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
-def made(request):
-    fun, args, donated = PROGRAMS[request.param]
-    given = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
-    return request.param, given, jax_ipu.estimate(fun, *args, target=TARGET, donate_argnums=donated)
-
-
 def test_sums_are_those_of_the_estimate(made):
     name, report, estimate = made
     data = report.as_dict()

@@ -4,23 +4,14 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-import jax_ipu
 from jax_ipu.compiler.accuracy import ACCURACY
 from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.reports.insights import insights
-from support.report_programs import NOT_PLANNED, PROGRAMS, TARGET, TILES, error_text, matrix, ranges, tile_bytes
+from support.report_programs import NOT_PLANNED, TILES, error_text, matrix, ranges, tile_bytes
 from support.supersteps import expanded
 
 MANUAL = Path(__file__).parents[2] / "docs" / "model_accuracy.md"
-
-
-@pytest.fixture(scope="module", params=PROGRAMS)
-def made(request):
-    fun, args, donated = PROGRAMS[request.param]
-    given = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
-    return request.param, given, jax_ipu.estimate(fun, *args, target=TARGET, donate_argnums=donated)
 
 
 def test_memory_is_that_of_the_estimate(made):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import hashlib
 import os
 import pickle
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jaxlib
 import numpy as np
 from jax.experimental import serialize_executable
 
@@ -40,10 +42,18 @@ def compiled(lowered: jax.stages.Lowered, args: Any, options: dict[str, str | bo
 def _key(text: str, args: Any, options: dict[str, str | bool]) -> str:
     leaves, structure = jax.tree.flatten(args)
     shapes = [(np.shape(x), np.result_type(x).name) for x in leaves]
-    used = (jax.__version__, platform.machine(), _processor(), os.environ.get("XLA_FLAGS"), sorted(options.items()))
+    used = (
+        jax.__version__,
+        jaxlib.__version__,
+        platform.machine(),
+        _processor(),
+        os.environ.get("XLA_FLAGS"),
+        sorted(options.items()),
+    )
     return hashlib.sha256(repr((text, str(structure), shapes, used)).encode()).hexdigest()
 
 
+@functools.cache
 def _processor() -> str:
     """Returns what code for this processor may use."""
     try:
@@ -54,7 +64,7 @@ def _processor() -> str:
 
 
 def _can_be_kept(text: str) -> bool:
-    """A callback is an address in this process."""
+    """Whether a folder is given; a callback is an address in this process."""
     return "IPU_TEST_REFERENCES" in os.environ and "callback" not in text
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from jax_ipu.compiler.groups import Groups, carried
 from jax_ipu.compiler.ir import LOOPS, Block, Op, Value, size_in_bytes
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.mapping import MOVABLE, UPDATES, VIEWS, Demand, MappingPlan
@@ -107,33 +108,9 @@ def _linear(value: Value, start: int, tiles: int) -> Bytes:
     return np.roll(held, start)
 
 
-class _Groups:
-    """Values in groups (a union-find)."""
-
-    def __init__(self) -> None:
-        self._parents: dict[Value, Value] = {}
-
-    def root(self, value: Value) -> Value:
-        root = value
-        while (parent := self._parents.get(root, root)) is not root:
-            root = parent
-        while (parent := self._parents.get(value, value)) is not root:
-            self._parents[value], value = root, parent
-        return root
-
-    def join(self, values: Iterable[Value]) -> None:
-        first: Value | None = None
-        for value in values:
-            root = self.root(value)
-            if first is None:
-                first = root
-            elif root is not first:
-                self._parents[root] = first
-
-
-def _together(main: Block, mapping: MappingPlan, demands: dict[Value, Demand]) -> _Groups:
+def _together(main: Block, mapping: MappingPlan, demands: dict[Value, Demand]) -> Groups:
     """The values that lie on the same tiles, or on tiles for the same elements, as long as none is moved."""
-    groups = _Groups()
+    groups = Groups()
     by_demand: dict[tuple[Op, int], list[Value]] = {}
     for value, demand in demands.items():
         by_demand.setdefault((demand.op, demand.operand), []).append(value)
@@ -143,16 +120,9 @@ def _together(main: Block, mapping: MappingPlan, demands: dict[Value, Demand]) -
         groups.join((result, argument))
     for op in main.walk():
         name = op.name
-        if name in LOOPS:
-            ends = op.regions[-1].results
-            for carried in zip(op.operands, op.results, *(r.args for r in op.regions), ends, strict=True):
-                groups.join(carried)
-        elif name in ("if", "case"):
-            for i, position in enumerate(op.attrs.get("state", ())):
-                groups.join((op.operands[1 + i], op.results[position], *(r.args[i] for r in op.regions)))
-            for results in zip(op.results, *(r.results for r in op.regions), strict=True):
-                groups.join(results)
-        elif name in ("ipu.map", "convert"):
+        for place in carried(op):
+            groups.join(place)
+        if name in ("ipu.map", "convert"):
             shape = op.results[0].shape
             groups.join(v for v in (*op.operands, *op.results) if v.shape == shape and _counts(v))
         elif name in UPDATES:
