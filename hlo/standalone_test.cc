@@ -172,5 +172,3 @@ TEST(SortsAndRandomBits) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

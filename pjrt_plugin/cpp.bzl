@@ -10,7 +10,7 @@ def cpp_tests(srcs, deps, copts):
     """Declares a test named after each source's path, as CMake does: kernels_product_gemm_test.
 
     Args:
-      srcs: the test sources, each with its own main().
+      srcs: the test sources; their main() is check's unless they have one.
       deps: what all of them link.
       copts: options of all of them.
     """

@@ -157,5 +157,3 @@ TEST(OnlyTheTileEngineRunsExpansions) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

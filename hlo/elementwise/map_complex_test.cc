@@ -107,5 +107,3 @@ TEST(ComplexNumbersThatAreNotFinite) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -463,5 +463,3 @@ TEST(RefusedTypesAreNamed) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

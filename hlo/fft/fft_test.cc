@@ -92,5 +92,3 @@ TEST(DoublePrecisionIsRefused) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -66,5 +66,3 @@ TEST(UpdateFromTheSameTensor) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -74,5 +74,3 @@ TEST(RowsAreLookedUpInRounds) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

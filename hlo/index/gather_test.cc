@@ -113,5 +113,3 @@ TEST(Complex128IsRefused) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

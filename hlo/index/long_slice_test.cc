@@ -88,5 +88,3 @@ TEST(Update) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

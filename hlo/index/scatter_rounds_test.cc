@@ -68,5 +68,3 @@ TEST(RowsAreCombinedInRounds) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

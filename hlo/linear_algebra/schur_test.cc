@@ -146,5 +146,3 @@ TEST(LargeMatricesAndDoublePrecisionAreRefused) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

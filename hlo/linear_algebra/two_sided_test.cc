@@ -127,5 +127,3 @@ TEST(DoublePrecisionIsRefused) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

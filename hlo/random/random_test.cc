@@ -91,5 +91,3 @@ TEST(OutputsOfTwoMappings) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

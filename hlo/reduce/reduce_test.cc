@@ -142,5 +142,3 @@ TEST(TypesThatPoplarLacksAreRefused) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -181,5 +181,3 @@ TEST(TopKOfEveryType) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -193,5 +193,3 @@ TEST(WhatIsNotExpandedIsRefused) {
 
 }  // namespace
 }  // namespace hlo::testing
-
-int main() { return jax_ipu::testing::RunTests(); }

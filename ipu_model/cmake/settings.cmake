@@ -19,6 +19,7 @@ if(ccache AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED ENV{CMAKE_
 endif()
 
 option(JAX_IPU_BUILD_TESTS "Build the C++ tests" OFF)
+option(JAX_IPU_JOIN_TESTS "Link the C++ tests of a library into one file: a sanitized program has a hundred megabytes" OFF)
 option(IPU_MODEL_AVX512 "Compile the kernels for AVX-512 too, not for AVX2 only" ON)
 set(JAX_IPU_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
 set(JAX_IPU_SANITIZE_WITHOUT "" CACHE STRING "What these sanitizers do not check, e.g. null,alignment")
@@ -43,17 +44,30 @@ endif()
 
 if(JAX_IPU_BUILD_TESTS)
   enable_testing()
-  # jax_ipu_test(SOURCE LIBRARY...): a test named after its path in its package, e.g. kernels_window_window_test.
-  macro(jax_ipu_test source)
+  # jax_ipu_test(SOURCE LIBRARY): a test named after its path in its package, e.g. kernels_window_window_test. The target that
+  # compiles it is ${test_target}: one of its own, or LIBRARY_tests, whose file has a name for each test in it.
+  macro(jax_ipu_test source library)
     file(RELATIVE_PATH test_name ${CMAKE_CURRENT_SOURCE_DIR} ${source})
     string(REGEX REPLACE "\\.cc$" "" test_name ${test_name})
     string(REPLACE "/" "_" test_name ${test_name})
-    add_executable(${test_name} ${source})
-    set_target_properties(${test_name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-    target_link_libraries(${test_name} PRIVATE ${ARGN} ipu_check)
-    # Compiling a test takes longer than running it.
-    target_compile_options(${test_name} PRIVATE -Og)
-    add_test(NAME ${test_name} COMMAND ${test_name})
+    set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS IPU_CHECK_PROGRAM="${test_name}")
+    file(STRINGS ${source} own_main REGEX "^int main\\(")
+    if(JAX_IPU_JOIN_TESTS AND NOT own_main)
+      set(test_target ${library}_tests)
+      file(CREATE_LINK ${test_target} ${CMAKE_BINARY_DIR}/${test_name} SYMBOLIC)
+    else()
+      set(test_target ${test_name})
+    endif()
+    if(TARGET ${test_target})
+      target_sources(${test_target} PRIVATE ${source})
+    else()
+      add_executable(${test_target} ${source})
+      set_target_properties(${test_target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+      target_link_libraries(${test_target} PRIVATE ${library} ipu_check)
+      # Compiling a test takes longer than running it.
+      target_compile_options(${test_target} PRIVATE -Og)
+    endif()
+    add_test(NAME ${test_name} COMMAND ${CMAKE_BINARY_DIR}/${test_name})
     # By default, sanitizers end the process where an allocation that is too large would return null.
     set_tests_properties(${test_name} PROPERTIES ENVIRONMENT
                          "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")

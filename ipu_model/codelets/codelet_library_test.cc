@@ -368,5 +368,3 @@ TEST(a_cache_that_others_can_write_is_refused) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

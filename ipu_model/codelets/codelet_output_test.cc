@@ -64,5 +64,3 @@ TEST(TheStreamHasWhatCodeletsPrint) {
     CHECK(printed.find("plain\n") != std::string::npos);
   }
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

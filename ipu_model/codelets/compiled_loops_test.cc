@@ -211,5 +211,3 @@ TEST(loops_of_codelets) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

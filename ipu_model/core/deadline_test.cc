@@ -63,5 +63,3 @@ TEST(VerticesEnd) {
   const Deadline over(0);
   CHECK_THROWS(OutOfTime, grid.Vertices());
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

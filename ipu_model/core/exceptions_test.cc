@@ -71,5 +71,3 @@ TEST(AttributesAndVersions) {
   CHECK(versionString().find("ipu_model") != std::string::npos);
   CHECK(TypeTraits::requiresMetadata<quarter>() && !TypeTraits::requiresMetadata<float>());
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

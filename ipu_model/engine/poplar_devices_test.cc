@@ -105,5 +105,3 @@ TEST(DevicesThatTheUserOffers) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -422,5 +422,3 @@ TEST(CodeletsCompiledAheadOfTime) {
   CHECK(Contains(MessageOf<poplar_error>([&] { other.addCodelets(file); }), "jax-ipu popc"));
   std::filesystem::remove_all(folder);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

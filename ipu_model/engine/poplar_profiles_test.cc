@@ -137,5 +137,3 @@ TEST(ProgramsAreDumped) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -81,5 +81,3 @@ TEST(ReplicatedStreamsAreSeparate) {
   CHECK_THROWS(invalid_option, graph.addDeviceToHostFIFO("out", INT, 1, {{"depth", "2"}}));
   CHECK_THROWS(invalid_option, graph.addDeviceToHostFIFO("out", INT, 1, {{"splitLimit", "-1"}}));
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

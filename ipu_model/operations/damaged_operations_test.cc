@@ -313,5 +313,3 @@ TEST(DamageNeverCrashes) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -288,5 +288,3 @@ TEST(TopologiesComeBackFromTheirBytes) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

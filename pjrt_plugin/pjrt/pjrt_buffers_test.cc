@@ -395,5 +395,3 @@ TEST(AReadThatNeedsACopyNeedsItForGood) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -141,5 +141,3 @@ TEST(OptionsThatAreNotValidAreAnErrorOfStart) {
   const Profiler damaged("\x62\x7f");
   CHECK_EQ(damaged.Start(), "3: The options of the profiler are not a serialised tensorflow.ProfileOptions");
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

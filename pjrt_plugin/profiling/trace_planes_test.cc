@@ -441,5 +441,3 @@ TEST(ChromeTraceIsJson) {
   CHECK_EQ(text.substr(text.size() - 3), "]}\n");
   CHECK_EQ(SerializeChromeTrace({}), "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n]}\n");
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

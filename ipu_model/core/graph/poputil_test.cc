@@ -125,5 +125,3 @@ TEST(NamesOfTemplates) {
   CHECK_EQ(poputil::templateVertex("V", FLOAT, HALF, true, 3u, "popops::ADD", std::string("x")),
            std::string("V<float,half,true,3,popops::ADD,x>"));
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -245,5 +245,3 @@ TEST(replicas_divide_the_target) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

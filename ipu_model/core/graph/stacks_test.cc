@@ -49,5 +49,3 @@ TEST(PartsOfVariablesAreRefused) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -510,5 +510,3 @@ TEST(TargetQueries) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

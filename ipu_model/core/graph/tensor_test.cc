@@ -507,5 +507,3 @@ TEST(LinearMappingIsBalanced) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -75,5 +75,3 @@ TEST(WrongPartsAreRefused) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -467,5 +467,3 @@ TEST(TargetTable) {
   }
   for (const std::string& name : ChipNames()) CHECK(message.find(name) != std::string::npos);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -147,5 +147,3 @@ TEST(RandomBytesNeverCrash) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

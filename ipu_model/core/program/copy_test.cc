@@ -233,5 +233,3 @@ TEST(CopiesOfQuartersCopyTheirMetadata) {
     CHECK((out == std::vector<unsigned char>{2, 3, 4}) && all == bytes);
   }
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -360,5 +360,3 @@ TEST(stored_executables) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

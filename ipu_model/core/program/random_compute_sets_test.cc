@@ -204,5 +204,3 @@ TEST(random_compute_sets) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -374,5 +374,3 @@ TEST(damaged_vertices) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -20,5 +20,3 @@ TEST(StoredLimits) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -176,5 +176,3 @@ TEST(cycles_of_loops) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

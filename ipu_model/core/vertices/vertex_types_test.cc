@@ -197,5 +197,3 @@ TEST(EdgesOfQuarterTakeQuarterOnly) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

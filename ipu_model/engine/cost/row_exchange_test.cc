@@ -158,5 +158,3 @@ TEST(ReadersOfEverythingInPieces) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

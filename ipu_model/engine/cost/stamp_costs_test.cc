@@ -128,5 +128,3 @@ TEST(AStampTakesATensorOfTwoWordsForEachTile) {
     CHECK(refused);
   }
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -156,5 +156,3 @@ TEST(ProfilesHaveGapsAndAddresses) {
     CHECK_EQ(temporaries[0], temporaries[1]);
   }
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -316,5 +316,3 @@ TEST(WhatDoesNotPayIsLeftOut) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

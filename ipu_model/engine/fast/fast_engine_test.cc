@@ -460,5 +460,3 @@ TEST(ProgramsThatNeverEndAreRefused) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

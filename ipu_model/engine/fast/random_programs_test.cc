@@ -211,5 +211,3 @@ TEST(RandomProgramsGiveTheValuesOfTheInterpreter) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

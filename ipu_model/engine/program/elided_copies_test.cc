@@ -123,5 +123,3 @@ TEST(OtherPlacesAndOrdersAreCopied) {
   half.shape = half_of_y.shape = {kElements / 2};
   CHECK_EQ(part.Elided({Builder::Do(CopyOf(half, half_of_y)), part.Read()}), 0u);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -98,5 +98,3 @@ TEST(AProgramOfNothing) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

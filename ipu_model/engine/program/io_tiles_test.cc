@@ -160,5 +160,3 @@ TEST(WithoutTilesForThemTransfersWait) {
   const ipu_model::Report report = ipu_model::ReportOf(compileGraph(graph, {main}));
   CHECK_EQ(report.overlapped_link_cycles, 0u);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

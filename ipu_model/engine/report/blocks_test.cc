@@ -150,5 +150,3 @@ TEST(TheClockGoesOnInTheNextRun) {
   CHECK_EQ(blocks.size(), 2u);
   CHECK_EQ(blocks[1].cyclesFrom(), blocks[0].cyclesTo());
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -490,5 +490,3 @@ TEST(ChecksNameTheVariable) {
   CHECK(Contains(message_for(Mapping(Grid::Of({9}, {4}, 4)), 8), "for 9 elements"));
   CHECK(Contains(message_for(Mapping(Grid::Of({8}, {4}, 4)), 9), "elements 0 to 8 of variable 'v'"));
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

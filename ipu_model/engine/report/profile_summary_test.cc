@@ -47,5 +47,3 @@ TEST(ProfilesOfProgramsThatDoNotFitAreSavedAndPrinted) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

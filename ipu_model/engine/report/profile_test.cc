@@ -274,5 +274,3 @@ TEST(TheOriginOfOperationsAndVariables) {
   CHECK_EQ(p.variables.origin[Named(p, "x", "variable")], 0u);
   CHECK_EQ(p.variables.origin[Named(p, "y", "variable")], 7u);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -182,5 +182,3 @@ TEST(TooManyStepsAreLeftOut) {
   CHECK(RunOf(b, {}, 1000, 1000).complete);
   CHECK(!RunOf(b, {}, 1000, 50).complete);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -170,5 +170,3 @@ TEST(BothEnginesAgree) {
     CHECK_EQ(ipu_model::LastRunCycles(engine), 0u);
   }
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -135,5 +135,3 @@ TEST(an_exception_ends_the_run_and_the_next_one_is_whole) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

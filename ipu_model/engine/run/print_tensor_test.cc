@@ -68,5 +68,3 @@ TEST(ExecutablesKeepTheFormat) {
   engine.loadAndRun(device);
   CHECK_EQ(text.str(), std::string("x: [1.0;...;3.0]\n"));
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

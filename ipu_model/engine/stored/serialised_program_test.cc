@@ -261,5 +261,3 @@ TEST(LoadWantsTheRightDevice) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

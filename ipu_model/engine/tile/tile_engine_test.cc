@@ -284,5 +284,3 @@ TEST(ManyOperationsOnAllTiles) {
   RunProgram(b, {&in, &out});
   for (const std::int32_t v : out) CHECK_EQ(v, 1 << 25);
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

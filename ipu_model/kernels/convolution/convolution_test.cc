@@ -318,5 +318,3 @@ TEST(BFloat16SumsInFloat) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

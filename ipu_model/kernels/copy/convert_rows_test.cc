@@ -66,5 +66,3 @@ TEST(StridesGiveTheSameElements) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -230,5 +230,3 @@ TEST(CopiesOfShortSegments) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

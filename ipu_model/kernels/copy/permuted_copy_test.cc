@@ -160,5 +160,3 @@ TEST(BoundElementwiseKernels) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

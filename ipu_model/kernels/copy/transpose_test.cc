@@ -117,5 +117,3 @@ TEST(MatricesOfAnySize) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

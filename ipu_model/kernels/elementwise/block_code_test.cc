@@ -530,5 +530,3 @@ TEST(ChoicesAndTheirComparisonsAreOneSection) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -121,5 +121,3 @@ TEST(AnyStrides) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -256,5 +256,3 @@ TEST(ComplexVectors) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

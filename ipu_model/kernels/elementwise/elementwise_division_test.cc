@@ -125,5 +125,3 @@ TEST(WordsOf32And64BitsByManyDivisors) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

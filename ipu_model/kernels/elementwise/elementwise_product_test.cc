@@ -53,5 +53,3 @@ TEST(EachOperationIsRounded) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

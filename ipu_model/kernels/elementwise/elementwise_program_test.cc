@@ -480,5 +480,3 @@ TEST(RunningAgainAllocatesNothing) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -321,5 +321,3 @@ TEST(BitcastsKeepBits) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -207,5 +207,3 @@ TEST(InstructionSetsAgree) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

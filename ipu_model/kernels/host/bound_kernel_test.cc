@@ -255,5 +255,3 @@ TEST(CopiesOfAnyStrides) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

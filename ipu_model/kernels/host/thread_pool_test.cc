@@ -170,5 +170,3 @@ TEST(ScratchIsAlignedDistinctAndReused) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -64,5 +64,3 @@ TEST(EveryPieceGoesToOneWorker) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -147,5 +147,3 @@ TEST(Scatters) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -126,5 +126,3 @@ TEST(OnlyWhereTheOrderDoesNotMatterAndRowsAreMany) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -168,5 +168,3 @@ TEST(SelectedElementsOfF16) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

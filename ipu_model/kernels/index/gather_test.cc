@@ -223,5 +223,3 @@ TEST(PairsOfDoubleWords) { CheckType<Bytes16>(DType::kC128); }
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

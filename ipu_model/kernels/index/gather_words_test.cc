@@ -63,5 +63,3 @@ TEST(PicksOfBothInstructionSets) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

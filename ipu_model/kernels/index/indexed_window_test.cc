@@ -143,5 +143,3 @@ TEST(RowsOfBatches) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

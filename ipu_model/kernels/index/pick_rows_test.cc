@@ -57,5 +57,3 @@ TEST(PicksOfBothInstructionSets) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

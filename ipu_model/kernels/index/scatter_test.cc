@@ -125,5 +125,3 @@ TEST(ThreadsShareRowsInOrder) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -55,5 +55,3 @@ TEST(SelectionsOfBothInstructionSets) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

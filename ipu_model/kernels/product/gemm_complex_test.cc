@@ -141,5 +141,3 @@ TEST(ComplexTimesReal) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -348,5 +348,3 @@ TEST(Accumulators) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -174,5 +174,3 @@ TEST(OtherProductsAreNotBound) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

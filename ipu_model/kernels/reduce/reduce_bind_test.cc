@@ -108,5 +108,3 @@ TEST(PlacesOfTheBest) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -52,5 +52,3 @@ TEST(ManyRows) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -199,5 +199,3 @@ TEST(BoundReductions) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

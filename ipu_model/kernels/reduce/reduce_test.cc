@@ -470,5 +470,3 @@ TEST(BodiesOfOtherTypesAreRefused) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

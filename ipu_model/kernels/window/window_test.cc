@@ -411,5 +411,3 @@ TEST(SelectAndScatter) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -133,5 +133,3 @@ TEST(PermutationsAndGroupsOfOne) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -237,5 +237,3 @@ TEST(WhatIsRefused) {
 
 }  // namespace
 }  // namespace gcl
-
-int main() { return jax_ipu::testing::RunTests(); }

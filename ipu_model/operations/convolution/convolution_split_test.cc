@@ -283,5 +283,3 @@ TEST(EqualConvolutionsArePlannedOnce) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -301,5 +301,3 @@ TEST(GradientsOfWeightsAreRearranged) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

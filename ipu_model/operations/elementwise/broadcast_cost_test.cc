@@ -198,5 +198,3 @@ TEST(OtherBroadcastsAreBinaryOperations) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -271,5 +271,3 @@ TEST(FusedExpressionsBesidePopLibsLoops) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

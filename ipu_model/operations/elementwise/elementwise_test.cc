@@ -322,5 +322,3 @@ TEST(HalfSumsAreKeptInFloat) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -54,5 +54,3 @@ TEST(IotaEqualsPopLibs) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -188,5 +188,3 @@ TEST(AllTrue) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

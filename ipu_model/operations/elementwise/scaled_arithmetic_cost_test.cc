@@ -103,5 +103,3 @@ TEST(OtherProgramsAreNotScaledArithmetic) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -67,5 +67,3 @@ TEST(ClampEqualsPopLibs) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

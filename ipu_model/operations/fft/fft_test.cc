@@ -178,5 +178,3 @@ TEST(EmptyAndWrongShapes) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -190,5 +190,3 @@ TEST(LoopsCostTheirTripsAndHaveOneCode) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -410,5 +410,3 @@ TEST(WrongDimensionNumbersAreRefused) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -132,5 +132,3 @@ TEST(RoundsCostWhatTheirLoopsDo) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

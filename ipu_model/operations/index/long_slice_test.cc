@@ -85,5 +85,3 @@ TEST(TemporariesAreHardlyLongerThanTheWindow) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

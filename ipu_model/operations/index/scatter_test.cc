@@ -397,5 +397,3 @@ TEST(MismatchedUpdatesAreRefused) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

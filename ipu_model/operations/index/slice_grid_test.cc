@@ -80,5 +80,3 @@ TEST(EmptyAndScalar) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

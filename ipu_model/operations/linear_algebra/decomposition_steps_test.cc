@@ -231,5 +231,3 @@ TEST(WhatDoesNotConvergeIsNan) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -56,5 +56,3 @@ TEST(ComplexNumbersTakeFourTimesAsLong) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

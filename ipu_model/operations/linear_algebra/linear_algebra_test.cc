@@ -221,5 +221,3 @@ TEST(EmptyMatrices) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -310,5 +310,3 @@ TEST(OuterProductEqualsPopLibs) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -187,5 +187,3 @@ TEST(ConvolutionsAgreeBetweenEngines) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -304,5 +304,3 @@ TEST(StepsHaveWholeGroups) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

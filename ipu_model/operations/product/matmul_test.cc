@@ -391,5 +391,3 @@ TEST(OptionsAndErrors) {
 }
 
 }  // namespace
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -44,5 +44,3 @@ TEST(StagesOfPartialSums) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

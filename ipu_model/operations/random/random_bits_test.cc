@@ -201,5 +201,3 @@ TEST(OtherStatesAreRefused) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

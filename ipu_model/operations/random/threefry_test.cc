@@ -214,5 +214,3 @@ TEST(CyclesAreThoseOfTheRounds) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

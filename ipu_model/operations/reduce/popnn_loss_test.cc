@@ -138,5 +138,3 @@ TEST(ScaledSumsAndComputeSetsOfReductions) {
     CheckClose(Fixture::Get(engine, "sum", 1), {12});
   });
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -107,5 +107,3 @@ TEST(FewValuesAreNotDivided) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -521,5 +521,3 @@ TEST(TopKOfLargeSharesSorts) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

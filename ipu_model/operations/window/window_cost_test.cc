@@ -128,5 +128,3 @@ TEST(FewChannelsAreVectors) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -462,5 +462,3 @@ TEST(Refusals) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -1,37 +1,25 @@
-// A minimal C++ test framework: TEST registers a test, CHECK* record failures, RunTests runs all tests and
-// returns the exit code.
+// A minimal C++ test framework: TEST registers a test, CHECK* record failures. The main function of a test program is
+// main.cc, unless it has one of its own.
 #ifndef IPU_MODEL_TESTING_CHECK_H_
 #define IPU_MODEL_TESTING_CHECK_H_
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <sstream>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace jax_ipu::testing {
 
-struct State {
-  std::vector<std::pair<std::string, std::function<void()>>> tests;
-  int failures = 0;
-};
-inline State& GetState() {
-  static State state;
-  return state;
-}
+// Registers a test of a test program; of any program, if its name is empty.
 struct Registrar {
-  Registrar(const char* name, std::function<void()> body) {
-    GetState().tests.emplace_back(name, std::move(body));
-  }
+  Registrar(const char* program, const char* name, std::function<void()> body);
 };
-inline void Fail(const char* file, int line, const std::string& what) {
-  std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());
-  ++GetState().failures;
-}
+void Fail(const char* file, int line, const std::string& what);
+// Runs the tests of a program and prints what passed and failed; returns the exit code. Without any test it fails.
+int RunTests(const std::string& program = "");
+
 template <typename A, typename B>
 std::string Describe(const char* a, const char* b, const A& x, const B& y) {
   std::ostringstream out;
@@ -53,28 +41,17 @@ std::string MessageOf(F&& f) {
 }
 // Whether also what takes long is tested, as .ci/nightly does, which sets the variable.
 inline bool Everything() { return std::getenv("IPU_MODEL_TEST_EVERYTHING") != nullptr; }
-inline int RunTests() {
-  int failed = 0;
-  for (auto& [name, body] : GetState().tests) {
-    const int before = GetState().failures;
-    try {
-      body();
-    } catch (const std::exception& e) {
-      Fail(name.c_str(), 0, std::string("uncaught exception: ") + e.what());
-    }
-    const bool ok = GetState().failures == before;
-    failed += ok ? 0 : 1;
-    std::printf("%s %s\n", ok ? "ok    " : "FAILED", name.c_str());
-  }
-  std::printf("%zu passed, %d failed\n", GetState().tests.size() - static_cast<std::size_t>(failed), failed);
-  return failed == 0 && !GetState().tests.empty() ? 0 : 1;
-}
 
 }  // namespace jax_ipu::testing
 
-#define TEST(name)                                                          \
-  static void name();                                                       \
-  static const ::jax_ipu::testing::Registrar registrar_##name(#name, name); \
+// The test program that a source belongs to, where several are linked into one file (jax_ipu_test in settings.cmake).
+#ifndef IPU_CHECK_PROGRAM
+#define IPU_CHECK_PROGRAM ""
+#endif
+
+#define TEST(name)                                                                             \
+  static void name();                                                                          \
+  static const ::jax_ipu::testing::Registrar registrar_##name(IPU_CHECK_PROGRAM, #name, name); \
   static void name()
 #define CHECK(cond)                                                                    \
   do {                                                                                 \

@@ -189,5 +189,3 @@ TEST(CollectivesNeedTheTransportEverywhere) {
 
 }  // namespace
 }  // namespace jax_ipu::pjrt
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -393,5 +393,3 @@ TEST(EmptyTensorsNeedNoStreams) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -145,5 +145,3 @@ TEST(ThreadsShareTheWeightsOfTwoPrograms) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -173,5 +173,3 @@ TEST(ReplicaThatNeverComes) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

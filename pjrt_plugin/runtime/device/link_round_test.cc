@@ -70,5 +70,3 @@ TEST(ProgramsAreCompiledOnce) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -215,5 +215,3 @@ TEST(MemoryOfTheLoadedProgramIsReported) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -87,5 +87,3 @@ TEST(OnlyTheMainProgramCommunicatesAndSaysSo) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

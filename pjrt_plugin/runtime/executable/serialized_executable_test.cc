@@ -294,5 +294,3 @@ TEST(FieldsOfTheReportVisitsEveryMember) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

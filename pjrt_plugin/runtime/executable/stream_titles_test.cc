@@ -26,5 +26,3 @@ TEST(StreamsAreCalledAsTheirArgumentsAndResults) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -122,5 +122,3 @@ TEST(PoolIsThreadSafe) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

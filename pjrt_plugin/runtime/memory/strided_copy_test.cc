@@ -101,5 +101,3 @@ TEST(NothingIsCopiedOfAnEmptyArray) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

@@ -191,5 +191,3 @@ TEST(ProgramsWithoutCollectivesNeedNoTransport) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }

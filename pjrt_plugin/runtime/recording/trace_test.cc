@@ -147,5 +147,3 @@ TEST(RecordingsBeginAndEndWhileDevicesRun) {
   for (std::thread& thread : threads) thread.join();
   CHECK(!Trace::IsActive());
 }
-
-int main() { return jax_ipu::testing::RunTests(); }

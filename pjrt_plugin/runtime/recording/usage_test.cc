@@ -212,5 +212,3 @@ TEST(TheFileIsTheParents) {
 
 }  // namespace
 }  // namespace jax_ipu
-
-int main() { return jax_ipu::testing::RunTests(); }
