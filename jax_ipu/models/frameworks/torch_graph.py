@@ -21,7 +21,7 @@ from torchax import decompositions
 from torchax.ops import ops_registry
 
 from jax_ipu.models.arrays import to_array
-from jax_ipu.models.frameworks import torch_functions, torch_kept, torch_operations, torch_types
+from jax_ipu.models.frameworks import torch_export, torch_functions, torch_kept, torch_operations, torch_types
 
 
 def structure(value: Any) -> Any:
@@ -61,10 +61,10 @@ class Graph:
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool = True) -> None:
         """Exports the module in the mode in which it is, training or evaluation; with its `gradients`, or without."""
         recording = torch_functions.recorded(model) if gradients else contextlib.nullcontext()
-        with warnings.catch_warnings(), torch_operations.repaired(), recording as self._calls:
+        with warnings.catch_warnings(), torch_export.repaired(), recording as self._calls:
             # PyTorch itself uses a deprecated function when it copies the program.
             warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
-            exported = torch.export.export(model, args, kwargs)
+            exported = torch_export.export(model, args, kwargs)
             self._expected = _outputs_of(exported)
             # Decompose twice, as torchax does: first with PyTorch's table, then with torchax's own.
             for table in (torch.export.default_decompositions(), dict(decompositions.DECOMPOSITIONS)):

@@ -5,9 +5,8 @@ This file imports PyTorch; `torch_graph.py` imports it.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -459,29 +458,3 @@ def not_fixed(target: Any) -> str:
         f"PyTorch's operation {target} has a result whose size depends on the values of its operands, and a program "
         f"for the IPU has one size for all: write {instead}"
     )
-
-
-@contextlib.contextmanager
-def repaired() -> Iterator[None]:
-    """While a module is exported, its LSTMs have states of the right shape, and the values of masks are not asked for.
-
-    PyTorch decomposes an LSTM so that the states have a dimension too many, and gives the operation's results that
-    shape, too. Its transformers ask whether a mask is the causal one, to take a faster way on a GPU; without an answer
-    they compute the same.
-    """
-    layers: Any = torch._decomp.decompositions
-    transformers: Any = torch.nn.modules.transformer
-    one_layer, is_causal_mask = layers.one_layer_lstm, transformers._detect_is_causal_mask
-
-    def one_layer_lstm(x: Any, state: Any, *settings: Any, **options: Any) -> Any:
-        outputs, last = one_layer(x, state, *settings, **options)
-        return outputs, tuple(new.reshape(old.shape) for new, old in zip(last, state, strict=True))
-
-    def is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-        return bool(is_causal)
-
-    layers.one_layer_lstm, transformers._detect_is_causal_mask = one_layer_lstm, is_causal
-    try:
-        yield
-    finally:
-        layers.one_layer_lstm, transformers._detect_is_causal_mask = one_layer, is_causal_mask

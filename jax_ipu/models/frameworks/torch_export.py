@@ -1,0 +1,147 @@
+"""torch.export of a module, with what it can not do by itself: functions that ask for the values of tensors.
+
+This file imports PyTorch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.overrides import TorchFunctionMode
+
+_PYTORCH = str(Path(torch.__file__).parent)
+
+
+def export(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the exported program.
+
+    Raises NotImplementedError: the model branches on values of tensors, or has shapes that depend on them.
+    """
+    try:
+        with _Replaced():
+            return torch.export.export(model, args, kwargs)
+    except (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException) as error:
+        operation = getattr(error, "func", None)
+        what = f"PyTorch's operation {operation} " if operation else "the model "
+        raise NotImplementedError(
+            f"{what}asks for the values of a tensor{_place(error)}, to branch on them or as a size, and a program for "
+            "the IPU is compiled before there are values: choose between results by torch.where, and give sizes that "
+            "are the same for all values"
+        ) from error
+
+
+@contextlib.contextmanager
+def repaired() -> Iterator[None]:
+    """While a module is exported, its LSTMs have states of the right shape, and the values of masks are not asked for.
+
+    PyTorch decomposes an LSTM so that the states have a dimension too many, and gives the operation's results that
+    shape, too. Its transformers ask whether a mask is the causal one, to take a faster way on a GPU; without an answer
+    they compute the same.
+    """
+    layers: Any = torch._decomp.decompositions
+    transformers: Any = torch.nn.modules.transformer
+    one_layer, is_causal_mask = layers.one_layer_lstm, transformers._detect_is_causal_mask
+
+    def one_layer_lstm(x: Any, state: Any, *settings: Any, **options: Any) -> Any:
+        outputs, last = one_layer(x, state, *settings, **options)
+        return outputs, tuple(new.reshape(old.shape) for new, old in zip(last, state, strict=True))
+
+    def is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return bool(is_causal)
+
+    layers.one_layer_lstm, transformers._detect_is_causal_mask = one_layer_lstm, is_causal
+    try:
+        yield
+    finally:
+        layers.one_layer_lstm, transformers._detect_is_causal_mask = one_layer, is_causal_mask
+
+
+def _place(error: BaseException) -> str:
+    """Where the user's code made the call."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename not in (__file__, "<string>") and not frame.filename.startswith(_PYTORCH):
+            return f" ({frame.filename}:{frame.lineno}, in {frame.name})"
+    return ""
+
+
+class _Replaced(TorchFunctionMode):
+    """Calls of the table's functions go to those that ask for no value."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _REPLACED.get(func, func)(*args, **(kwargs or {}))
+
+
+def _covariance(x: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """torch.cov, which looks whether the factor is positive: the covariances of rows, or of all numbers."""
+    rows = x if x.ndim == 2 else x.reshape(1, -1)
+    weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    if weights is None:
+        centered = rows - rows.sum(1, keepdim=True) / rows.shape[1]
+        return (centered @ centered.mH / max(rows.shape[1] - correction, 0)).squeeze()
+    total = weights.sum()
+    centered = rows - (rows * weights).sum(1, keepdim=True) / total
+    lost = correction if aweights is None else correction * (weights * aweights).sum() / total
+    return (centered @ (centered * weights).mH / (total - lost).clamp(min=0)).squeeze()
+
+
+def _correlation(x: Any) -> Any:
+    """torch.corrcoef."""
+    covariance = _covariance(x)
+    if covariance.ndim == 0:
+        return covariance / covariance
+    deviation = covariance.diagonal().real.sqrt() if covariance.is_complex() else covariance.diagonal().sqrt()
+    found = covariance / deviation[:, None] / deviation
+    return torch.complex(found.real.clip(-1, 1), found.imag.clip(-1, 1)) if found.is_complex() else found.clip(-1, 1)
+
+
+def _gaussian_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
+    """F.gaussian_nll_loss, which refuses variances below zero; here they count as `eps`."""
+    var = torch.as_tensor(var, dtype=input.dtype)
+    if var.ndim and var.shape == input.shape[:-1] and var.shape != input.shape:
+        var = var[..., None]
+    var = var + (var.clamp(min=eps) - var).detach()  # the limit has no part in the gradient
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def _least_squares(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
+    """torch.linalg.lstsq by the pseudo-inverse; matrices without full rank have residuals that are not numbers."""
+    rows, columns = a.shape[-2:]
+    is_vector = a.ndim - 1 == b.ndim and b.shape == a.shape[:-1]
+    right = b[..., None] if is_vector else b
+    if rcond is None:
+        rcond = torch.finfo(a.dtype).eps * max(rows, columns)
+    solution = torch.linalg.pinv(a, rtol=rcond) @ right
+    values = torch.linalg.svdvals(a)
+    rank = (values > rcond * values[..., :1]).sum(-1)
+    residuals = a.new_zeros(0, dtype=values.dtype)
+    if rows > columns and driver not in (None, "gelsy"):
+        squares = (a @ solution - right).abs().square().sum(-2)
+        residuals = torch.where((rank == columns)[..., None], squares, math.nan)
+    if driver not in ("gelsd", "gelss"):
+        values = values.new_zeros(0)
+    return torch.return_types.linalg_lstsq((solution[..., 0] if is_vector else solution, residuals, rank, values))
+
+
+_REPLACED: dict[Any, Callable[..., Any]] = {
+    torch.cov: _covariance,
+    torch.Tensor.cov: _covariance,
+    torch.corrcoef: _correlation,
+    torch.Tensor.corrcoef: _correlation,
+    torch.nn.functional.gaussian_nll_loss: _gaussian_loss,
+    torch.linalg.lstsq: _least_squares,
+}
