@@ -32,3 +32,8 @@ def test_values(mode):
     """Also of operands that repeat, and where the next op wants the elements back."""
     x, row = array(20, 5, low=0.5), array(5, low=0.5, seed=1)
     check(lambda x, row: lax.digamma(x + row) @ x.T, x, row, mode=mode, grad=mode[1] == 8)
+
+
+def test_part_of_what_a_linear_mapping_takes():
+    """20,000 elements are 14 on each tile, or 32 on some."""
+    assert _cycles(lax.lgamma, 20_000) < 0.6 * _cycles(lax.lgamma, 40_000)

@@ -220,6 +220,7 @@ CASES = {
     "solve": (lambda a, b: jnp.linalg.solve(a + 5 * jnp.eye(5), b), [f32(5, 5), f32(5, 2)], True),
     "fft": (lambda x: (jnp.fft.fft(x), jnp.fft.ifft(x, axis=0)), [array(4, 12, dtype="complex64")], False),
     "rfft": (lambda x: (jnp.fft.rfft(x), jnp.fft.irfft(jnp.fft.rfft(x), 15)), [f32(3, 15)], False),
+    "fft_nothing": (lambda x: (jnp.fft.irfft(x), jnp.fft.hfft(x[:, :1])), [array(4, 1, dtype="complex64")], False),
     "rng_bit_generator": (
         lambda k: lax.rng_bit_generator(k, (5, 7), dtype=np.uint32),
         [np.array([1, 2, 3, 4], np.uint32)],

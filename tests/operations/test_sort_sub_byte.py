@@ -1,4 +1,4 @@
-"""Integers of less than a byte are ordered by value, whatever the unused bits of their storage contain."""
+"""Integers of less than a byte are ordered, and are indices, by value, whatever their unused bits contain."""
 
 import jax
 import jax.numpy as jnp
@@ -68,3 +68,23 @@ def test_top_k_ignores_unused_bits(mode):
     x = np.array([3, -8, 7, -1, 0, 2]).astype(jnp.dtype("int4"))
     values, indices = run_ipu(lambda x: lax.top_k(x + x, 4), (x,), mode, as_jit=True)
     assert values.astype(int).tolist() == [6, 4, 0, 0] and indices.tolist() == [0, 5, 1, 4]
+
+
+def _indexed(x, i):
+    """What is read and written at indices, of which some are outside."""
+    rows, adds = lax.GatherDimensionNumbers((), (0,), (0,)), lax.ScatterDimensionNumbers((), (0,), (0,))
+    return (
+        *(lax.gather(x, i[:, None], rows, (1,), mode=mode) for mode in ("clip", "fill")),
+        lax.scatter_add(x, i[:, None], x[: i.size], adds, mode="drop"),
+        lax.dynamic_slice(x, (i[1],), (2,), allow_negative_indices=False),
+        lax.dynamic_update_slice(x, x[:2] * 2, (i[1],), allow_negative_indices=False),
+    )
+
+
+@with_codelets
+@pytest.mark.parametrize("dtype", VALUES)
+def test_indices(dtype, mode):
+    x, i = np.linspace(0, 1, 20, dtype=np.float32), np.array(VALUES[dtype])
+    expected = jax.tree.leaves(cpu_jit(_indexed)(x, i.astype(np.int32)))
+    for a, e in zip(run_ipu(_indexed, (x, i.astype(jnp.dtype(dtype))), mode), expected, strict=True):
+        np.testing.assert_array_equal(a, e)

@@ -45,10 +45,23 @@ def _third_derivatives(x):
     return jax.jacfwd(jax.jacrev(jax.jacfwd(jnp.prod)))(x)
 
 
+def _rotary(x, c, s):
+    """Pairs of neighbours that are turned, read with strides."""
+    a, b = x[:, ::2], x[:, 1::2]
+    return jnp.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+
+
+def _colours(x):
+    """The pixels of a Bayer pattern."""
+    return x[::2, ::2] * 2, (x[::2, 1::2] + x[1::2, ::2]) / 2, x[1::2, 1::2] * 3
+
+
 PROGRAMS = {
     "cross": (jnp.cross, (X, Y), 1),
     "rotated": (_rotated, (array(50, 4), array(50, 3, seed=2)), None),
     "polar": (_polar, (array(70, 2),), 1),
+    "rotary": (_rotary, (array(6, 20), array(10), array(10, seed=1)), 1),
+    "colours": (_colours, (array(8, 12),), 1),
     "needs a sum": (_needs_a_sum, (X,), 2),
     "overwritten": (_overwritten, (X, Y), None),
     "third derivatives": (_third_derivatives, (array(4),), None),

@@ -154,10 +154,30 @@ def old_state_used_later(k, q):
     return new, k[1]
 
 
+def positions_of_narrow_types(k, q):
+    """The number of the row does not fit the type of the position in it."""
+    k = jnp.concatenate([k[:, :2]] * 75)
+    byte, bytes_ = jnp.argmax(q).astype(jnp.int8), jnp.array([[5], [1]], jnp.uint8)
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+
+    def trip(i, k):
+        row = lax.dynamic_update_slice(k[i, 0], q[:2] * i, (byte,))
+        k = k.at[i].set(k[i].at[0].set(row))
+        first = lax.scatter_add(k[i].reshape(-1), bytes_, q[:2], numbers)
+        return k.at[i].set(first.reshape(2, -1))
+
+    k = lax.fori_loop(0, 300, trip, k)
+    k, wide = k.reshape(300, -1), k.reshape(2, -1)
+    k = lax.fori_loop(0, 300, lambda i, k: k.at[i].set(lax.dynamic_update_slice(k[i], q[:2] * i, (byte,))), k)
+    k = lax.fori_loop(0, 300, lambda i, k: k.at[i].set(lax.scatter_add(k[i], bytes_, q[:2], numbers)), k)
+    row = lax.dynamic_slice(wide, (byte // 8, byte * 0), (1, wide.shape[1])).at[0, 200].set(q[0])
+    return k, lax.dynamic_update_slice(wide, row, (byte // 8, byte * 0))
+
+
 IN_PLACE = (
     *(slice_of_a_scanned_cache, rows_of_two_scanned_caches, scanned_in_reverse, position_known_at_run_time),
     *(layers_of_carried_state, slices_of_carried_state, scatters_of_carried_state, new_row_read),
-    *(layers_in_turn, layers_taken_apart, layers_stacked, one_layer),
+    *(layers_in_turn, layers_taken_apart, layers_stacked, one_layer, positions_of_narrow_types),
 )
 OTHERS = (
     *(another_row_written, next_row_read, not_all_rows, outside_of_the_state, old_state_used_later),

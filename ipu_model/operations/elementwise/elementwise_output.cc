@@ -84,20 +84,25 @@ bool IsOneElement(const poplar::Tensor& tensor) {
 // than twice of it.
 constexpr std::int64_t kLinearBytes = 128;
 
-// Whether `even`, to which all operands are sent, takes at most half of the cycles of the best mapping of an
-// operand. A linear mapping has at least 32 floats on a tile, which takes long where an element does. More
-// than such a mapping has lie where other ops want them.
-bool HalvesCycles(const Grid& even, DType type, const ElementwiseCost& cost,
-                  const std::pair<double, Spread>& best, const std::vector<poplar::Tensor>& operands,
-                  const TargetModel& target) {
+// Whether `even`, to which all operands are sent, saves a quarter of the cycles of the best mapping of an
+// operand, and what the way back takes: ops that follow may want the elements there. A linear mapping has at
+// least 32 floats on a tile, which takes long where an element does. More than such a mapping has lie where
+// other ops want them.
+bool SpreadingPays(const Grid& even, DType type, const ElementwiseCost& cost,
+                   const std::pair<double, Spread>& best, const std::vector<poplar::Tensor>& operands,
+                   const TargetModel& target) {
   const std::int64_t fullest = even.LargestPart(0), sent = std::get<0>(best.second);
-  if (fullest >= sent || sent * static_cast<std::int64_t>(SizeOf(type)) >= 2 * kLinearBytes) return false;
+  const auto size = static_cast<std::int64_t>(SizeOf(type));
+  if (fullest >= sent || sent * size >= 2 * kLinearBytes) return false;
   std::int64_t bytes = 0;  // of an element of all operands
   for (const poplar::Tensor& operand : operands)
     if (!IsOneElement(operand)) bytes += static_cast<std::int64_t>(SizeOf(operand.elementType().id()));
-  const double exchange =
-      static_cast<double>((fullest + sent) * bytes) / target.exchange_bytes_per_cycle + target.sync_cycles;
-  return 2 * (static_cast<double>(cost.Cycles(target, fullest)) + exchange) <= best.first;
+  const auto exchange = [&](std::int64_t of_element) {
+    return static_cast<double>((fullest + sent) * of_element) / target.exchange_bytes_per_cycle +
+           target.sync_cycles;
+  };
+  const double saved = best.first - static_cast<double>(cost.Cycles(target, fullest)) - exchange(bytes);
+  return saved >= exchange(size) && 4 * saved >= best.first;
 }
 
 }  // namespace
@@ -138,7 +143,7 @@ poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& express
   std::optional<Grid> even;
   if (elements > 0)
     even = Grid::Linear(elements, 1, target.model().VectorWidth(type), num_tiles, FirstTile(graph));
-  if (best != nullptr && !(even && HalvesCycles(*even, type, cost, least, operands, target.model())))
+  if (best != nullptr && !(even && SpreadingPays(*even, type, cost, least, operands, target.model())))
     return CloneForOperation(graph, poplar::Type(type), *best->tensor, debug_context);
   return NewTensor(graph, type, shape, even ? Mapping(*even) : Mapping(), debug_context.getPathName());
 }

@@ -12,8 +12,8 @@ namespace ipu_model {
 // Returns a new tensor of the operands' shape. It is a clone of the operand without aliases for whose mapping
 // the fullest tile needs the fewest cycles to receive the other operands and to compute. Of equal ones it is
 // that with the fewest elements on its fullest tile, then the most tiles, then the fewest regions (PopLibs
-// lib/popops/ElementWiseUtil.cpp, which does not look at the exchange). If there is none, or spreading halves
-// the cycles, it is spread over all tiles.
+// lib/popops/ElementWiseUtil.cpp, which does not look at the exchange). If there is none, or spreading saves
+// a quarter of the cycles, it is spread over all tiles.
 poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& expression, DType type,
                                  const std::vector<poplar::Tensor>& operands,
                                  const poplar::DebugContext& debug_context);

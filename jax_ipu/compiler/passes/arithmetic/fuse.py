@@ -5,8 +5,9 @@ group has used the group so far, and the group moves down to the op; or all othe
 group, and the op moves up. Either way every value is still computed before it is used. An op that `recompute.py` has
 put behind the memory peak moves up to its like only: its result would be kept over the peak again.
 
-Then groups that read components of the same tensors (`x[:, 0]`, `x[:, 1]`) become one, not where memory is short:
-the tensors are read once. The later group and the slices that it reads move up to the earlier one.
+Then groups that read components of the same tensors (`x[:, 0]` and `x[:, 1]`, `x[::2]` and `x[1::2]`) become one, not
+where memory is short: the tensors are read once. The later group and the slices that it reads move up to the earlier
+one.
 """
 
 from __future__ import annotations
@@ -151,9 +152,11 @@ def _can_join(group: _Group, first: _Group, views: dict[Value, list[Op]], positi
 
 
 def _is_component(op: Op) -> bool:
-    """Whether an op shows one of several elements of a dimension."""
-    sizes = zip(op.operands[0].shape, op.result.shape, strict=True) if op.name == "slice" else ()
-    return any(whole > part == 1 for whole, part in sizes)
+    """Whether an op shows one of several elements of a dimension, or every second or later one (`x[..., ::2]`)."""
+    if op.name != "slice":
+        return False
+    extents = zip(op.operands[0].shape, op.result.shape, op.attrs["strides"], strict=True)
+    return any(whole > part and (part == 1 or stride > 1) for whole, part, stride in extents)
 
 
 def _views(value: Value, positions: dict[Op, int]) -> list[Op]:

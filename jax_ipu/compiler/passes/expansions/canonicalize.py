@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -196,6 +196,11 @@ def _reduce_nothing(op: Op, rewriter: Rewriter) -> list[Value] | None:
     return [rewriter.spread(i, r.shape) for i, r in zip(op.operands[count : 2 * count], op.results, strict=True)]
 
 
+def _fft_of_nothing(op: Op, rewriter: Rewriter) -> Value | None:
+    """The inverse of a transform of one element has no elements where its length is not given."""
+    return None if num_elements(op.result.shape) else rewriter.full(op.result.shape, op.result.dtype, 0)
+
+
 def _scatter_nothing(op: Op, rewriter: Rewriter) -> Value | None:
     _, source, init = op.operands
     return None if num_elements(source.shape) else rewriter.spread(init, op.result.shape)
@@ -205,19 +210,45 @@ def _sort_scalars(op: Op, rewriter: Rewriter) -> list[Value] | None:
     return None if op.results[0].shape else list(op.operands)
 
 
+# The operands of an op that are indices.
+_INDICES: dict[str, Callable[[Op], slice]] = {
+    "gather": lambda op: slice(1, 2),
+    "scatter": lambda op: slice(len(op.results), len(op.results) + 1),
+    "dynamic_slice": lambda op: slice(1, None),
+    "dynamic_update_slice": lambda op: slice(2, None),
+}
+
+
+def _by_whole_bytes(rule: Rule) -> Rule:
+    """The rule for an op whose indices, if of less than a byte, are converted first: unused bits are no part of it."""
+
+    def indexed(op: Op, rewriter: Rewriter) -> Sequence[Value] | Value | None:
+        operands, places = list(op.operands), _INDICES[op.name](op)
+        if any(index.dtype in _SUB_BYTE for index in operands[places]):
+            operands[places] = [rewriter.convert(index, "s32") for index in operands[places]]
+            op.set_operands(operands)
+        return rule(op, rewriter)
+
+    return indexed
+
+
+_SUB_BYTE = frozenset(("s2", "s4", "u2", "u4"))
+
 RULES: dict[str, Rule] = {
-    **one_row.RULES,
     "dot_general": _dot_general,
     "convolution": _convolution,
     "broadcast": _broadcast,
     "clamp": _clamp,
     "select": _clamp,
+    "fft": _fft_of_nothing,
     "iota": _iota,
     "map": _map,
     "custom_call": _custom_call,
     "sdy.sharding_constraint": _sharding_constraint,
-    "dynamic_slice": known_indices.dynamic_slice,
-    "dynamic_update_slice": known_indices.dynamic_update_slice,
+    "gather": _by_whole_bytes(one_row.RULES["gather"]),
+    "scatter": _by_whole_bytes(one_row.RULES["scatter"]),
+    "dynamic_slice": _by_whole_bytes(known_indices.dynamic_slice),
+    "dynamic_update_slice": _by_whole_bytes(known_indices.dynamic_update_slice),
     "reduce": _reduce_nothing,
     "reduce_window": _reduce_nothing,
     "select_and_scatter": _scatter_nothing,

@@ -161,6 +161,7 @@ def _without_row(op: Op, counters: dict[Value, int], rewriter: Rewriter) -> Valu
     updates = _updates(row, state.shape[1:], is_row)
     if not updates:
         return None
+    index = rewriter.convert(index, _wide(index.dtype))
     zero = rewriter.constant(Literal.full(index.dtype, (), 0))
     for update in updates:
         state = _LIFTED[update.name](update, state, index, zero, rewriter)
@@ -315,8 +316,9 @@ _KEEPS = frozenset(("return", "while", "ipu.repeat"))
 
 def _lift_dynamic(update: Op, state: Value, index: Value, zero: Value, rewriter: Rewriter) -> Value:
     _, part, *starts = update.operands
-    first = starts[0].dtype if starts else index.dtype
-    operands = [state, rewriter.reshape(part, (1, *part.shape)), rewriter.convert(index, first), *starts]
+    dtype = _wide(starts[0].dtype) if starts else index.dtype
+    starts = [rewriter.convert(start, dtype) for start in starts]
+    operands = [state, rewriter.reshape(part, (1, *part.shape)), _row_as(dtype, index, state, rewriter), *starts]
     return rewriter.emit("dynamic_update_slice", operands, state.shape, state.dtype)
 
 
@@ -340,9 +342,9 @@ def _lift_scatter(update: Op, state: Value, index: Value, zero: Value, rewriter:
     axis = numbers["index_vector_dim"]
     if axis == len(indices.shape):
         indices = rewriter.reshape(indices, (*indices.shape, 1))
+    indices = rewriter.convert(indices, _wide(indices.dtype))
     # The row that dynamic_slice reads: a scatter leaves out what is outside.
-    last = rewriter.constant(Literal.full(index.dtype, (), state.shape[0] - 1))
-    row = rewriter.convert(rewriter.elementwise("clamp", zero, index, last, dtype=index.dtype), indices.dtype)
+    row = rewriter.convert(_clamped(index, state, rewriter), indices.dtype)
     shape = tuple(1 if d == axis else n for d, n in enumerate(indices.shape))
     joined = tuple(n + 1 if d == axis else n for d, n in enumerate(indices.shape))
     parts = [rewriter.broadcast(row, shape, ()), indices]
@@ -356,6 +358,22 @@ def _lift_scatter(update: Op, state: Value, index: Value, zero: Value, rewriter:
         attrs["index_wraps"] = (0, *attrs["index_wraps"])
     body = clone_block(update.regions[0])
     return rewriter.emit("scatter", [state, indices, part], state.shape, state.dtype, attrs, [body])
+
+
+def _wide(dtype: str) -> str:
+    """An integer type that holds the values of a type and the positions in an array."""
+    return "s32" if int(dtype[1:]) < 32 else dtype
+
+
+def _clamped(index: Value, state: Value, rewriter: Rewriter) -> Value:
+    """The row of the state that dynamic_slice reads at an index of at least 32 bits."""
+    zero, last = (rewriter.constant(Literal.full(index.dtype, (), row)) for row in (0, state.shape[0] - 1))
+    return rewriter.elementwise("clamp", zero, index, last, dtype=index.dtype)
+
+
+def _row_as(dtype: str, index: Value, state: Value, rewriter: Rewriter) -> Value:
+    """An index of a row in another type, in which what is outside of one type must not be a row of the state."""
+    return index if dtype == index.dtype else rewriter.convert(_clamped(index, state, rewriter), dtype)
 
 
 _LIFTED = {
