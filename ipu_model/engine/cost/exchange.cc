@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/deadline.h"
+#include "core/target/ring_links.h"
 
 namespace ipu_model {
 namespace {
@@ -282,16 +283,15 @@ void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
 void ExchangeAnalyser::AddLinks(SuperstepUse* use) const {
   if (!traffic_.moved) return;
   for (unsigned from = 0; from < num_groups_; ++from) {
-    std::uint64_t cycles = 0;
     for (unsigned to = 0; to < num_groups_; ++to) {
       const std::int64_t bytes = traffic_.between_groups[std::size_t{from} * num_groups_ + to];
-      if (from == to || bytes == 0) continue;
-      use->link_bytes += static_cast<std::uint64_t>(bytes);
-      cycles += LinkCopyCycles(program_.target, from, to, num_groups_, static_cast<std::uint64_t>(bytes));
+      if (from != to && bytes > 0) use->link_bytes += static_cast<std::uint64_t>(bytes);
     }
-    use->exchange_cycles = std::max(use->exchange_cycles, cycles);
   }
-  if (use->link_bytes > 0) use->link_syncs = 1;
+  if (use->link_bytes == 0) return;
+  use->link_syncs = 1;
+  use->exchange_cycles =
+      std::max(use->exchange_cycles, LinkExchangeCycles(traffic_.between_groups, num_groups_, target_));
 }
 
 bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
