@@ -75,8 +75,9 @@ TEST(CopiesBetweenIpusCrossTheLinks) {
     const ipu_model::Report& report = ipu_model::ReportOf(executable);
     CHECK_EQ(report.link_bytes, other_ipu ? 400u : 0u);
     CHECK_EQ(report.cycles.sync, other_ipu ? 600u : 126u);
-    CHECK_EQ(report.cycles.exchange,
-             other_ipu ? ipu_model::LinkCopyCycles(device.getTarget(), 0, 1, 2, 400) : 100u);
+    // The links take less than the tile that receives; the sync of all IPUs counts once.
+    CHECK(ipu_model::LinkCopyCycles(device.getTarget(), 0, 1, 2, 400) < 600u + 100u);
+    CHECK_EQ(report.cycles.exchange, 100u);
     InBothModes([&](const OptionFlags& mode) {
       Engine engine(executable, mode);
       engine.load(device);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/deadline.h"
+#include "core/target/ring_links.h"
 
 namespace ipu_model {
 namespace {
@@ -79,7 +80,10 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed
       known_cycles_(256),
       sent_of_operand_(num_tiles_),
       held_(num_tiles_, 0),
-      rows_(num_tiles_, target_.tiles_per_shared_bus == 2, group_of_tile_, num_groups_) {
+      rows_(num_tiles_, target_.tiles_per_shared_bus == 2, group_of_tile_, num_groups_),
+      edge_copies_(program.variables) {
+  before_.Reset(num_tiles_);
+  after_.Reset(num_tiles_);
   for (TileBytes* bytes : {&traffic_.received, &traffic_.shared, &traffic_.sent_alone,
                            &traffic_.sent_to_pairs, &traffic_.fragments}) {
     bytes->assign(num_tiles_, 0);
@@ -282,16 +286,15 @@ void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
 void ExchangeAnalyser::AddLinks(SuperstepUse* use) const {
   if (!traffic_.moved) return;
   for (unsigned from = 0; from < num_groups_; ++from) {
-    std::uint64_t cycles = 0;
     for (unsigned to = 0; to < num_groups_; ++to) {
       const std::int64_t bytes = traffic_.between_groups[std::size_t{from} * num_groups_ + to];
-      if (from == to || bytes == 0) continue;
-      use->link_bytes += static_cast<std::uint64_t>(bytes);
-      cycles += LinkCopyCycles(program_.target, from, to, num_groups_, static_cast<std::uint64_t>(bytes));
+      if (from != to && bytes > 0) use->link_bytes += static_cast<std::uint64_t>(bytes);
     }
-    use->exchange_cycles = std::max(use->exchange_cycles, cycles);
   }
-  if (use->link_bytes > 0) use->link_syncs = 1;
+  if (use->link_bytes == 0) return;
+  use->link_syncs = 1;
+  use->exchange_cycles =
+      std::max(use->exchange_cycles, LinkExchangeCycles(traffic_.between_groups, num_groups_, target_));
 }
 
 bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
@@ -306,7 +309,14 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     if (!access.identity) computed = access.region(vertex.box);
     const Box& region = access.identity ? vertex.box : computed;
     const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
-    if (held == elements) continue;
+    const auto arrange = [&] {
+      if (!access.arranged || held == 0) return;
+      before_.Add(target_, vertex.tile, size, access.arranged(vertex.box, elements, held), !group.is_copy);
+    };
+    if (held == elements) {
+      arrange();
+      continue;
+    }
     const std::uint64_t hash = HashOf(view, region);
     needs_.push_back({number, hash, held});
     TileAccess& a = Touch(vertex.tile);
@@ -315,6 +325,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     a.key += hash;
     a.elements += elements;
     a.held += held;
+    arrange();
     ++traffic_.fragments[vertex.tile];
     if (detailed_ || several_ipus_) Note(hash, number, vertex.tile, held);
   }

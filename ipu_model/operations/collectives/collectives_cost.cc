@@ -1,8 +1,8 @@
 #include "operations/collectives/collectives_cost.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "core/target/ring_links.h"
 #include "core/target/target_model.h"
 #include "ipu_model/Model.hpp"
 
@@ -14,10 +14,7 @@ using Transfers = std::vector<std::pair<unsigned, unsigned>>;
 // Returns the cycles of `steps` steps with this load; each transfer moves the fraction `share` of a piece.
 std::uint64_t StepCycles(const RingLoad& load, double share, unsigned steps, double piece_bytes,
                          const TargetModel& target) {
-  const double rate =
-      target.ipu_links_to_neighbour * target.ipu_link_bytes_per_second * target.ipu_link_efficiency;
-  const double seconds = load.pieces * share * piece_bytes / rate + load.hops * target.ipu_link_hop_seconds;
-  return static_cast<std::uint64_t>(std::ceil(seconds * target.clock_hz)) * steps;
+  return LinkCycles(load, share * piece_bytes, target) * steps;
 }
 
 Transfers AllPairs(const ReplicaGroups& groups) {
@@ -46,36 +43,9 @@ Transfers ToNext(const ReplicaGroups& groups, bool clockwise) {
 }  // namespace
 
 RingLoad LoadOf(const Transfers& transfers, unsigned ring) {
-  // Loads of the links from i to its neighbour, each as the difference to that of the link before: a transfer
-  // over many links changes two of them.
-  std::vector<double> clockwise(ring + 1, 0), anticlockwise(ring + 1, 0);
-  const auto add = [ring](std::vector<double>* load, unsigned begin, unsigned links, double pieces) {
-    (*load)[begin] += pieces;
-    if (begin + links <= ring) {
-      (*load)[begin + links] -= pieces;
-    } else {
-      (*load)[0] += pieces;
-      (*load)[begin + links - ring] -= pieces;
-    }
-  };
-  RingLoad load;
-  for (const auto& [from, to] : transfers) {
-    const unsigned forward = (to + ring - from) % ring, backward = (ring - forward) % ring;
-    // Two IPUs have one connection, not two directions around a ring.
-    const bool either = forward == backward && ring > 2;
-    if (forward <= backward) add(&clockwise, from, forward, either ? 0.5 : 1);
-    // Over the links of `from` and of those before it.
-    if (backward < forward || either)
-      add(&anticlockwise, (from + ring + 1 - backward) % ring, backward, either ? 0.5 : 1);
-    load.hops = std::max(load.hops, std::min(forward, backward));
-  }
-  double ahead = 0, back = 0;
-  for (unsigned i = 0; i < ring; ++i) {
-    ahead += clockwise[i];
-    back += anticlockwise[i];
-    load.pieces = std::max({load.pieces, ahead, back});
-  }
-  return load;
+  RingLinks links(ring);
+  for (const auto& [from, to] : transfers) links.Add(from, to, 1);
+  return links.Load();
 }
 
 std::uint64_t TotalCycles(const LinkUse& use, const TargetModel& target) {

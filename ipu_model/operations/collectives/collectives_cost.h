@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/operation/replica_operation.h"
+#include "core/target/ring_links.h"
 
 namespace ipu_model {
 
@@ -23,12 +24,7 @@ enum class LinkMethod : std::uint8_t {  // written to executables: append only
   kCount
 };
 
-// The load of simultaneous transfers (source, destination) of one piece each, which take the shorter way
-// around `ring` IPUs.
-struct RingLoad {
-  double pieces = 0;  // on the busiest link; if both ways are equally short, each carries half a piece
-  unsigned hops = 0;  // of the farthest transfer
-};
+// The load of simultaneous transfers (source, destination) of one piece each, on a ring of IPUs.
 RingLoad LoadOf(const std::vector<std::pair<unsigned, unsigned>>& transfers, unsigned ring);
 
 // Returns the link use of a collective in which every member has one piece per other member. In an all-gather

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "check.h"
@@ -45,6 +46,23 @@ TEST(LoadsOfTheRing) {
   CHECK_EQ(LoadOf({{0, 2}, {1, 3}}, 8).pieces, 2.0);
   CHECK_EQ(LoadOf({{5, 5}}, 8).pieces, 0.0);
   CHECK_EQ(LoadOf({}, 1).pieces, 0.0);
+}
+
+TEST(WhatIpusSendEachOtherAtOnceSharesTheLinks) {
+  const auto cycles = [](unsigned ring,
+                         const std::vector<std::tuple<unsigned, unsigned, std::int64_t>>& sent) {
+    std::vector<std::int64_t> bytes(std::size_t{ring} * ring, 0);
+    for (const auto& [from, to, n] : sent) bytes[std::size_t{from} * ring + to] += n;
+    return LinkExchangeCycles(bytes, ring, Ipu2());
+  };
+  const std::uint64_t one = cycles(8, {{0, 1, 100000}});
+  CHECK_EQ(one, TotalCycles(PermutationUse({-1, 0, -1, -1, -1, -1, -1, -1}, 8, 100000, Ipu2()), Ipu2()) -
+                    Ipu2().global_sync_cycles);
+  // Neighbours on both sides have links of their own, which no others use.
+  CHECK_EQ(cycles(8, {{0, 1, 100000}, {1, 0, 100000}, {0, 7, 100000}, {3, 4, 100000}}), one);
+  // What passes through shares them.
+  CHECK(cycles(8, {{0, 2, 100000}, {1, 2, 100000}}) > 2 * one - 10);
+  CHECK_EQ(cycles(8, {{5, 5, 100000}}), 0u);
 }
 
 TEST(StepsOfTheMethods) {
