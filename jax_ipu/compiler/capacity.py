@@ -1,18 +1,22 @@
-"""Refuses programs in which a single op needs more than the whole memory, before operations are planned."""
+"""Refuses programs that cannot fit, before operations are planned: an op larger than the SRAM, too much host memory."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
-from jax_ipu.compiler.ir import VIEWS, Block, Op, Value, size_in_bytes
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.program_io import HOST_READS, Signature
 from jax_ipu.compiler.types import type_text
 
 _CONTROL_FLOW = frozenset(("while", "ipu.repeat", "if", "case", "ipu.call"))
 _SHOWN = 3
+# Bytes that the four IPUs of a machine share, at most: the data sheet of the Bow-2000. That of cards is not known.
+_STREAMING_MEMORY = {"ipu2": 256 * 10**9, "bow": 256 * 10**9}
+_IPUS_OF_A_MACHINE = 4
 
 
 class TooLarge(CompileError):
@@ -36,6 +40,52 @@ def check(block: Block, signature: Signature, target: _ipu.Target) -> None:
         names.setdefault(value, name)
     leaving = {signature.results[position] for position in signature.written_where_made}
     _check_block(block, target, capacity, {}, names, block.terminator, leaving)
+
+
+def check_host_memory(module: Module, signature: Signature, target: _ipu.Target) -> None:
+    """Raises CompileError (RESOURCE_EXHAUSTED) where a call needs more host memory than the IPUs of a machine have."""
+    ipus = module.num_replicas * module.num_partitions
+    limit = _STREAMING_MEMORY.get(target.version, 0) // min(ipus, _IPUS_OF_A_MACHINE)
+    held = _in_host_memory(module, signature)
+    needed = sum(size_in_bytes(value) for _, value in held)
+    if not limit or needed <= limit:
+        return
+    held.sort(key=lambda entry: -size_in_bytes(entry[1]))
+    largest = ", ".join(
+        f"{name} {type_text(value.shape, value.dtype)} ({_in_gigabytes(size_in_bytes(value))})"
+        for name, value in held[:_SHOWN]
+    )
+    rest = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+    own = "an IPU has" if ipus == 1 else f"each of {ipus} IPUs has"
+    raise CompileError(
+        f"out of host memory: the program keeps {_in_gigabytes(needed)} in pinned_host memory for each IPU: {largest}"
+        f"{rest}; {own} {_in_gigabytes(limit)} of streaming memory ({target.version}).",
+        RESOURCE_EXHAUSTED,
+    )
+
+
+def _in_host_memory(module: Module, signature: Signature) -> list[tuple[str, Value]]:
+    """What is in host memory during a call, with names; a result may take the memory of a donated argument."""
+    arguments = [argument for argument in signature.arguments if argument.in_host_memory]
+    held = [(argument.name, argument.value) for argument in arguments]
+    free = Counter((a.value.dtype, a.value.shape) for a in arguments if a.donated)
+    for position, value in enumerate(signature.results):
+        if not signature.host_results[position] or position in signature.forwarded:
+            continue
+        kind = value.dtype, value.shape
+        if free[kind]:
+            free[kind] -= 1
+        else:
+            held.append((signature.result_names[position], value))
+    results = set(signature.results)
+    for op in module.main.block.walk():
+        if op.name == "ipu.host_buffer" and op.result not in results:
+            held.append((f"what {source_line(op.location) or 'a line'} puts there", op.result))
+    return held
+
+
+def _in_gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB"
 
 
 def _check_block(

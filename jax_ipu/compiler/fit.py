@@ -95,13 +95,14 @@ def compile_to_fit(
 
     Raises:
         NoFit: no attempt fits; the message of its error says what is too large.
-        CompileError: as the stages.
+        CompileError: as the stages, or there is too little host memory.
     """
     progress.stage("simplifying the program")
     plans.limits_buffers = settings.fit == "on"
     compiler = _Compiler(target, progress, plans)
     mapped, more_frugal = map_program(program, settings, target, change), _more_frugal(settings)
     original = settings
+    capacity.check_host_memory(mapped.module, mapped.signature, target)
     built = compiler.kept(mapped, settings)
     if built is not None and built.unlimited_cycles is None:
         return built

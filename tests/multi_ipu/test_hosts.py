@@ -107,6 +107,15 @@ def test_sixteen_processes(tmp_path):
         np.testing.assert_allclose(sums(sixteen, 600), expected(3, 64), rtol=1e-4)
 
 
+def test_hosts_far_apart(tmp_path):
+    """A message takes 60 ms, and one frame in a hundred is lost on each of its two wires."""
+    with hosts(3, delay=0.03, loss=0.01) as three:
+        begin(three, tmp_path, "tell(train(start(), range(8)))")
+        np.testing.assert_allclose(sums(three, 300), expected(8, 12), rtol=1e-4)
+        assert all(host.wire.carried > 100 for host in three)
+        assert sum(host.wire.lost for host in three) > 0
+
+
 def test_a_host_that_is_away_for_seconds(tmp_path):
     """Its packets are lost, and sent again when it is back."""
     with hosts(3) as three:

@@ -1,5 +1,8 @@
 """Values in host memory stay there: programs read them where they use them, and write them where they make them."""
 
+import re
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,6 +88,18 @@ def read_and_written_until_large(weights, x):
 
     rows = in_host(jnp.zeros((LAYERS, *x.shape), x.dtype))
     return jax.lax.while_loop(lambda state: (state[1].sum() < 50) & (state[0] < LAYERS), trip, (0, x, rows))
+
+
+def replaced_until_large(weights, x, rows=LAYERS):
+    """Each trip reads a row, and makes one of the same shape for another array; `rows`: at which the loop ends."""
+
+    def trip(state):
+        i, h, made = state
+        w = on_device(jax.lax.dynamic_index_in_dim(weights, i, keepdims=False))
+        return i + 1, h + abs(h @ w), jax.lax.dynamic_update_index_in_dim(made, in_host(w * 0.9 + h[0]), i, 0)
+
+    start = 0, x, in_host(jnp.zeros_like(weights))
+    return jax.lax.while_loop(lambda state: (state[1].sum() < 50) & (state[0] < rows), trip, start)
 
 
 def rounds(weights, x):
@@ -245,6 +260,8 @@ PROGRAMS = {
     "written in no trip": (written_until_large, (100 * X,), set(), {1}),
     "written beyond the end": (written_beyond_the_end, (X, np.int32(5)), set(), {0}),
     "read and written until it is large": (read_and_written_until_large, (WEIGHTS, X), {0}, {2}),
+    "replaced until it is large": (replaced_until_large, (WEIGHTS, X), {0}, {2}),
+    "replaced beyond the end": (partial(replaced_until_large, rows=LAYERS + 2), (WEIGHTS, X / 1e3), {0}, {2}),
     "rounds": (rounds, (WEIGHTS, X), {0}, set()),
     "rounds until it is large": (rounds_until_large, (WEIGHTS, X), {0}, set()),
     "nothing": (lambda x: on_device(x) + 1, (np.zeros((0, 4), np.float32),), {0}, {0}),
@@ -320,7 +337,9 @@ def test_moves_what_the_schedule_needs(name, options):
     assert moved_by(lambda: program(*arguments)) == MOVED[name]
 
 
-@pytest.mark.parametrize("name", ["until it is large", "read and written until it is large"])
+@pytest.mark.parametrize(
+    "name", ["until it is large", "read and written until it is large", "replaced until it is large"]
+)
 def test_a_loop_that_ends_on_a_value_reads_one_row_more(name):
     """The row of the trip that it does not have; beyond the last row there is none."""
     _, args, _, _ = PROGRAMS[name]
@@ -338,6 +357,7 @@ def test_a_loop_that_ends_on_a_value_reads_one_row_more(name):
 AHEAD = {"layers": 1, "training": 5, "reverse": 1, "read again": 1, "integers": 1, "half precision": 1}
 AHEAD |= {"unknown trips": 1, "no trips": 1, "until it is large": 1, "offload in a trip": 1}
 AHEAD |= {"read and written until it is large": 1, "rounds": 1, "rounds until it is large": 1}
+AHEAD |= {"replaced until it is large": 1, "replaced beyond the end": 0}
 
 
 @pytest.mark.parametrize("name", AHEAD)
@@ -351,6 +371,19 @@ def test_rows_are_read_ahead(name):
         loops = [op.regions[-1] for op in module.main.block.walk() if op.name in LOOPS]
         takes.append(sum(op.name == "ipu.take_ahead" for body in loops for op in body.ops))
     assert takes == [0, AHEAD[name]]
+
+
+@pytest.mark.parametrize("name", ["replaced until it is large", "replaced beyond the end"])
+def test_rows_replaced_in_the_memory_of_the_argument(name):
+    """The result takes the place of the donated weights."""
+    function, args, _, _ = PROGRAMS[name]
+    jitted = jax.jit(function, donate_argnums=0, out_shardings=(SRAM, SRAM, HOST))
+    arguments = jax.device_put(args, (HOST, SRAM))
+    expected = flat_on_cpu(function, args)
+    for actual, wanted in zip(
+        jitted.lower(*arguments).compile({"ipu_io_tiles": 32})(*arguments), expected, strict=True
+    ):
+        close(np.asarray(actual), wanted, rtol=1e-4)
 
 
 def test_the_row_of_the_next_trip_arrives_beside_the_computation():
@@ -577,3 +610,37 @@ def test_the_argument_is_not_written():
 def test_estimate_counts_what_moves():
     arguments = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=s) for a, s in ((WEIGHTS, HOST), (X, SRAM))]
     assert jax_ipu.estimate(layers, *arguments).host_bytes_in == W + H
+
+
+def test_more_than_the_streaming_memory_is_refused():
+    """Four IPUs share 256 GB; of cards no size is known."""
+    shape = (70_000, 1024, 1024)
+    weights, x = shaped([shape, (8, 1024)], {0})
+    refused = jax_ipu.estimate(layers, weights, x, target="ipu2")
+    assert not refused.fits
+    assert refused.reason == (
+        "out of host memory: the program keeps 293.6 GB in pinned_host memory for each IPU: weights"
+        " f32[70000,1024,1024] (293.6 GB); an IPU has 256.0 GB of streaming memory (ipu2)."
+    )
+    assert jax_ipu.estimate(layers, weights, x, target="ipu21").fits
+    with pytest.raises(Exception, match=r"293\.6 GB in pinned_host memory"):
+        compiled(layers, [shape, (8, 1024)], {0}, tiles=1472)
+
+
+def test_a_result_takes_the_host_memory_of_a_donated_argument():
+    def twice(rows):
+        return jax.lax.scan(lambda c, row: (c, 2 * on_device(row)), 0, rows)[1]
+
+    (rows,) = shaped([(40_000, 1024, 1024)], {0})
+    donated, other = (jax.jit(twice, out_shardings=HOST, donate_argnums=donated) for donated in (0, ()))
+    assert jax_ipu.estimate(donated, rows, target="ipu2").fits
+    assert "167.8 GB), result f32" in jax_ipu.estimate(other, rows, target="ipu2").reason
+
+
+def test_what_a_program_puts_into_host_memory_counts():
+    def sums(x):
+        kept = jax.lax.scan(lambda h, _: (h * 0.5, in_host(h)), x, length=70_000)[1]
+        return jax.lax.scan(lambda s, row: (s + on_device(row), None), jnp.zeros_like(x), kept, reverse=True)[0]
+
+    reason = jax_ipu.estimate(sums, *shaped([(1024, 1024)], set()), target="ipu2").reason
+    assert re.search(r"what \S*test_host_memory.py:\d+ \(.*\) puts there f32\[70000,1024,1024\] \(293\.6 GB\)", reason)

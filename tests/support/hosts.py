@@ -9,9 +9,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from support.wires import Wire, make_plain
 
 _NETWORK = "10.117.3"
 
@@ -38,6 +40,7 @@ class Host:
         self._link = f"{network}v{number}"
         self.process: subprocess.Popen[str] | None = None
         self._output: IO[str] | None = None
+        self.wire: Wire | None = None
         self.path = Path()
 
     def start(self, code: str, path: Path, **environment: str) -> None:
@@ -91,11 +94,15 @@ class Host:
 
 
 @contextmanager
-def hosts(count: int) -> Iterator[list[Host]]:
-    """So many hosts that reach each other."""
+def hosts(count: int, delay: float = 0.0, loss: float = 0.0) -> Iterator[list[Host]]:
+    """So many hosts that reach each other.
+
+    `delay`: seconds from each host to the middle of the network, and back; `loss`: the part of frames lost on the way.
+    """
     network = f"j{os.getpid() % 100000}"
     bridge = f"{network}b"
     made = [Host(network, number) for number in range(count)]
+    wires = ExitStack()
     try:
         _ip("link", "add", bridge, "type", "bridge")
         _ip("link", "set", bridge, "up")
@@ -103,14 +110,25 @@ def hosts(count: int) -> Iterator[list[Host]]:
             inside = f"{network}p{number}"
             _ip("netns", "add", host.name)
             _ip("link", "add", host._link, "type", "veth", "peer", "name", inside)
-            _ip("link", "set", host._link, "master", bridge)
             _ip("link", "set", host._link, "up")
             _ip("link", "set", inside, "netns", host.name)
             _ip("-n", host.name, "address", "add", f"{host.address}/24", "dev", inside)
             for link in ("lo", inside):
                 _ip("-n", host.name, "link", "set", link, "up")
+            if not delay and not loss:
+                _ip("link", "set", host._link, "master", bridge)
+                continue
+            make_plain(host.name, inside)
+            far, near = f"{network}f{number}", f"{network}n{number}"
+            _ip("link", "add", far, "type", "veth", "peer", "name", near)
+            _ip("link", "set", near, "master", bridge)
+            for end in (far, near):
+                _ip("link", "set", end, "up")
+            wires.callback(_ip, "link", "del", far)
+            host.wire = wires.enter_context(Wire(host._link, far, delay, loss, number))
         yield made
     finally:
+        wires.close()
         for host in made:
             host.close()
             with suppress(subprocess.CalledProcessError):

@@ -296,14 +296,14 @@ def _number(start: Value) -> Value:
         op = start.op
         if op.name in ("convert", "clamp"):
             start = op.operands[1 if op.name == "clamp" else 0]
-        elif op.name == "select" and _is_negative(op.operands[0], op.operands[2]):
+        elif op.name == "select" and is_negative(op.operands[0], op.operands[2]):
             start = op.operands[2]
         else:
             break
     return start
 
 
-def _is_negative(condition: Value, number: Value) -> bool:
+def is_negative(condition: Value, number: Value) -> bool:
     """Whether the condition is that the number is below 0."""
     op = condition.op
     if op is None or op.name != "compare" or op.attrs["comparison_direction"] != "LT" or op.operands[0] is not number:

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence, Set
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import LOOPS, Block, Module, Op, Value, clone_ops, size_in_bytes
 from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.passes.state.host_memory import is_negative
 from jax_ipu.compiler.types import Literal
 
 logger = logging.getLogger(__name__)
@@ -294,17 +295,45 @@ def _may_write_ahead(loop: Op, read: Op, counters: Set[Value]) -> bool:
         target = op.operands[1]
         if op.attrs["buffer"] != read.attrs["buffer"] and (target.shape, target.dtype) != (source.shape, source.dtype):
             continue
-        if loop.name == "while":  # which may go on at the last row
+        if loop.name == "while" and not _ends_by(loop, rows, source.shape[0]):  # it may go on at the last row
             return True
         if len(op.operands) < 3 or not _are_same(op.operands[2], rows) or not _moves(rows, counters):
             return True
     return False
 
 
+def _ends_by(loop: Op, rows: Value, count: int) -> bool:
+    """Whether the loop has no trip whose number of a row, before it is clamped, is `count` or more."""
+    condition, body = loop.regions
+    number = _number(rows)
+    if number not in body.args:
+        return False
+    tested = condition.args[number.index]
+    pending = [condition.results[0]]
+    while pending:
+        op = pending.pop().op
+        if op is None or op.name not in ("and", "compare"):
+            continue
+        if op.name == "and":
+            pending += op.operands
+            continue
+        direction, last = op.attrs["comparison_direction"], splat_of(op.operands[1])
+        if op.operands[0] is tested and last is not None and direction in ("LT", "LE"):
+            if int(last.scalar()) <= count - (direction == "LE"):
+                return True
+    return False
+
+
 def _number(rows: Value) -> Value:
-    """The number of a row, before it was converted, clamped or reshaped."""
-    while rows.op is not None and rows.op.name in ("reshape", "convert", "clamp"):
-        rows = rows.op.operands[1 if rows.op.name == "clamp" else 0]
+    """The number of a row, before it was converted, clamped or reshaped, or would count from the end."""
+    while rows.op is not None:
+        op = rows.op
+        if op.name in ("reshape", "convert", "clamp"):
+            rows = op.operands[1 if op.name == "clamp" else 0]
+        elif op.name == "select" and is_negative(op.operands[0], op.operands[2]):
+            rows = op.operands[2]
+        else:
+            break
     return rows
 
 
