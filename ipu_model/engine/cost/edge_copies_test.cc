@@ -84,5 +84,3 @@ TEST(CopiesTakeTheRowsOfTheWorkersAndTheMemorysRate) {
 
 }  // namespace
 }  // namespace ipu_model
-
-int main() { return jax_ipu::testing::RunTests(); }
