@@ -47,6 +47,10 @@ FUNCTIONS = {
     "cov of complex rows": (torch.cov, torch.complex(X, X.flip(1).square())),
     "corrcoef": (lambda x: (torch.corrcoef(x), x[0].corrcoef()), X),
     "corrcoef of complex rows": (torch.corrcoef, torch.complex(X, X.flip(1).square())),
+    "combinations": (
+        lambda x: (torch.combinations(x), torch.combinations(x, 3, with_replacement=True), torch.combinations(x[:1])),
+        COUNTS,
+    ),
     "gaussian loss": (
         lambda x, y, v: tuple(
             functional.gaussian_nll_loss(x, y, v, full=full, reduction=reduction)

@@ -39,6 +39,20 @@ def random(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
+REDUCTIONS = ("prod", "mean", "amax", "amin")
+# What rows are reduced into, the rows, and where each goes.
+ROWS = random(4, 3), random(5, 3), torch.tensor([0, 2, 2, 0, 2])
+
+
+def rows_reduced(reduce):
+    def reduced(x, rows, index):
+        both = (False, True)
+        whole = [(x * 9).long().index_reduce(0, index, (rows * 9).long(), reduce, include_self=s) for s in both]
+        return *(x.index_reduce(0, index, rows, reduce, include_self=s) for s in both), *whole
+
+    return reduced
+
+
 def norm(order, **options):
     return Function(lambda x: torch.linalg.vector_norm(x, order, **options))
 
@@ -318,6 +332,17 @@ MODELS = {
     "GRU": (nn.GRU(6, 8, num_layers=2, bidirectional=True), random(5, 3, 6)),
     **{f"norm {order}": (norm(order), torch.tensor([1.0, 0, -2])) for order in (0, 1, 2, 3, float("inf"))},
     "norm of rows": (norm(0, dim=(1,), keepdim=True), random(3, 4)),
+    "powers of whole numbers": (
+        Function(lambda x, y: (x**y, 3**y, (-1) ** y, 1**y)),
+        torch.tensor([3, -3, 1, -1, -1, 0, 2, 3]),
+        torch.tensor([-1, 3, -5, -3, -2, 0, 70, 70]),
+    ),
+    "products with powers of two": (
+        Function(lambda x, y: (torch.ldexp(x, y), torch.ldexp(y, y), torch.ldexp(x, x), torch.ldexp(x.double(), y))),
+        torch.tensor([0.75, -3, 1.5, 0]),
+        torch.tensor([3, -2, 100, -100]),
+    ),
+    **{f"rows reduced by {reduce}": (Function(rows_reduced(reduce)), *ROWS) for reduce in REDUCTIONS},
     "distance": (Function(lambda x, y: torch.dist(x, y, 0)), random(4), torch.tensor([0.0, 1, 2, 3])),
 }
 

@@ -142,7 +142,7 @@ TEST(CopiesBetweenAnyViewsAndMappings) {
       direct.Store(b.slice(i, i + 1, 0), bytes.data());
     }
     CHECK(whole.Load(y) == direct.Load(y));
-    if (jax_ipu::testing::GetState().failures > 10) return;
+    if (jax_ipu::testing::Failures() > 10) return;
   }
 }
 

@@ -201,7 +201,7 @@ TEST(RandomProgramsGiveTheValuesOfTheInterpreter) {
         if (!compiled->streams[s].host_to_device) ++outputs;
         if (!compiled->streams[s].host_to_device) interpreter.streams.erase(s);
       }
-      if (jax_ipu::testing::GetState().failures > 0) {
+      if (jax_ipu::testing::Failures() > 0) {
         std::fprintf(stderr, "seed %u run %u\n", seed, run);
         return;
       }

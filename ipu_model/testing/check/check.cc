@@ -33,6 +33,8 @@ void Fail(const char* file, int line, const std::string& what) {
   ++GetState().failures;
 }
 
+int Failures() { return GetState().failures; }
+
 int RunTests(const std::string& program) {
   State& state = GetState();
   int passed = 0, failed = 0;

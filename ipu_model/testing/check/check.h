@@ -17,6 +17,7 @@ struct Registrar {
   Registrar(const char* program, const char* name, std::function<void()> body);
 };
 void Fail(const char* file, int line, const std::string& what);
+int Failures();
 // Runs the tests of a program and prints what passed and failed; returns the exit code. Without any test it fails.
 int RunTests(const std::string& program = "");
 

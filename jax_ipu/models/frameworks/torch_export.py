@@ -6,6 +6,7 @@ This file imports PyTorch.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import traceback
 from collections.abc import Callable, Iterator
@@ -137,9 +138,17 @@ def _least_squares(a: Any, b: Any, rcond: Any = None, *, driver: str | None = No
     return torch.return_types.linalg_lstsq((solution[..., 0] if is_vector else solution, residuals, rank, values))
 
 
+def _combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """torch.combinations, which selects rows of a grid by a mask."""
+    chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = torch.tensor(list(chosen(range(x.shape[0]), r)), dtype=torch.int64).reshape(-1, r)
+    return x[rows] if r else x.new_empty(0)
+
+
 _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.cov: _covariance,
     torch.Tensor.cov: _covariance,
+    torch.combinations: _combinations,
     torch.corrcoef: _correlation,
     torch.Tensor.corrcoef: _correlation,
     torch.nn.functional.gaussian_nll_loss: _gaussian_loss,

@@ -250,7 +250,27 @@ def _power(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
         if isinstance(y, (int, float)):
             return general(lax.stop_gradient(x) if y == 0 else x, y)
         return general(jnp.where(y == 0, lax.stop_gradient(x), x), y)
-    return lax.integer_pow(jnp.asarray(x, kind), y) if isinstance(y, int) else jnp.power(jnp.asarray(x, kind), y)
+    if isinstance(y, int):
+        return lax.integer_pow(jnp.asarray(x, kind), y)
+    return _whole_power(*jnp.broadcast_arrays(jnp.asarray(x, kind), jnp.asarray(y, kind)))
+
+
+def _whole_power(x: Any, y: Any) -> Any:
+    """The power of whole numbers, with all bits of the exponent; one over a whole number is 0 but for 1 and -1."""
+
+    def step(_: Any, state: Any) -> Any:
+        result, factor, rest = state
+        return jnp.where(rest & 1 == 1, result * factor, result), factor * factor, rest >> 1
+
+    result, _, _ = lax.fori_loop(0, jnp.iinfo(x.dtype).bits, step, (jnp.ones_like(x), x, jnp.maximum(y, 0)))
+    inverse = jnp.where(jnp.abs(x) == 1, jnp.where(y & 1 == 1, x, 1), 0)
+    return jnp.where(y < 0, inverse, result)
+
+
+def _by_power_of_two(x: Any, y: Any) -> Any:
+    """torch.ldexp, whose factor is a float32 where the exponent is a whole number."""
+    whole = jnp.issubdtype(y.dtype, jnp.integer)
+    return x * (jnp.ldexp(jnp.float32(1), y.astype(jnp.int32)) if whole else jnp.exp2(y))
 
 
 def _leaky_at_random(
@@ -366,6 +386,8 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.max_pool3d_with_indices_backward.default: torch_scatter.max_pool_3d_backward,
     torch.ops.aten.put.default: _put,
     torch.ops.aten.slice_scatter.default: _slice_scatter,
+    torch.ops.aten.index_reduce.default: torch_scatter.reduce_rows,
+    torch.ops.aten.ldexp.Tensor: _by_power_of_two,
     torch.ops.aten.repeat_interleave.Tensor: _repeated,
     torch.ops.aten.polygamma.default: torch_special.polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),

@@ -1,4 +1,4 @@
-"""PyTorch's gradients of reductions into places, and of places of a maximum."""
+"""PyTorch's reductions into places, gradients of such reductions, and of places of a maximum."""
 
 from __future__ import annotations
 
@@ -40,6 +40,24 @@ def extreme_of_others(x: Any, dim: int, index: Any, source: Any, *, largest: boo
 
     extreme.defvjp(forward, backward)
     return extreme(x, source[tuple(slice(n) for n in index.shape)], index)
+
+
+def reduce_rows(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """torch.index_reduce: combines rows of the source along `dim` with the rows of x that the index names."""
+    at = (*(slice(None),) * (dim % x.ndim), index)
+    whole = jnp.issubdtype(x.dtype, jnp.integer)
+    limits = jnp.iinfo(x.dtype) if whole else jnp.finfo(x.dtype)
+    least, most = (limits.min, limits.max) if whole else (-jnp.inf, jnp.inf)
+    start = x if include_self else x.at[at].set({"prod": 1, "mean": 0, "amax": least, "amin": most}[reduce])
+    rows = start.at[at]
+    if reduce == "prod":
+        return rows.multiply(source)
+    if reduce != "mean":
+        return rows.max(source) if reduce == "amax" else rows.min(source)
+    found = jnp.zeros(x.shape[dim % x.ndim], x.dtype).at[index].add(1)
+    count = found + 1 if include_self else jnp.maximum(found, 1)
+    count = count.reshape(-1, *(1,) * (x.ndim - 1 - dim % x.ndim))
+    return rows.add(source) // count if whole else rows.add(source) / count
 
 
 def _max_pool_backward(gradient: Any, x: Any, *settings: Any, space: int) -> Any:
