@@ -114,6 +114,7 @@ def test_a_small_variance_has_the_gradient_of_its_clamped_value():
     ],
 )
 def test_a_model_that_asks_for_values_is_refused_with_its_line(function):
-    with pytest.raises(NotImplementedError, match=r"asks for the values of a tensor \(.*test_torch_export\.py:\d+, in") as error:
+    message = r"asks for the values of a tensor \(.*test_torch_export\.py:\d+, in"
+    with pytest.raises(NotImplementedError, match=message) as error:
         run(function, X)
     assert "torch.where" in str(error.value)

@@ -1,5 +1,5 @@
-// A minimal C++ test framework: TEST registers a test, CHECK* record failures. The main function of a test program is
-// main.cc, unless it has one of its own.
+// A minimal C++ test framework: TEST registers a test, CHECK* record failures. The main function of a test
+// program is main.cc, unless it has one of its own.
 #ifndef IPU_MODEL_TESTING_CHECK_H_
 #define IPU_MODEL_TESTING_CHECK_H_
 
@@ -18,7 +18,7 @@ struct Registrar {
 };
 void Fail(const char* file, int line, const std::string& what);
 int Failures();
-// Runs the tests of a program and prints what passed and failed; returns the exit code. Without any test it fails.
+// Runs the tests of a program and prints what passed; returns the exit code, which is 1 without any test.
 int RunTests(const std::string& program = "");
 
 template <typename A, typename B>
@@ -45,7 +45,7 @@ inline bool Everything() { return std::getenv("IPU_MODEL_TEST_EVERYTHING") != nu
 
 }  // namespace jax_ipu::testing
 
-// The test program that a source belongs to, where several are linked into one file (jax_ipu_test in settings.cmake).
+// The test program of a source, where one file has several (jax_ipu_test in cmake/settings.cmake).
 #ifndef IPU_CHECK_PROGRAM
 #define IPU_CHECK_PROGRAM ""
 #endif

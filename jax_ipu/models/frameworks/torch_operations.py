@@ -262,7 +262,7 @@ def _whole_power(x: Any, y: Any) -> Any:
         result, factor, rest = state
         return jnp.where(rest & 1 == 1, result * factor, result), factor * factor, rest >> 1
 
-    result, _, _ = lax.fori_loop(0, jnp.iinfo(x.dtype).bits, step, (jnp.ones_like(x), x, jnp.maximum(y, 0)))
+    result, _, _ = lax.fori_loop(0, np.iinfo(x.dtype).bits, step, (jnp.ones_like(x), x, jnp.maximum(y, 0)))
     inverse = jnp.where(jnp.abs(x) == 1, jnp.where(y & 1 == 1, x, 1), 0)
     return jnp.where(y < 0, inverse, result)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def extreme_of_others(x: Any, dim: int, index: Any, source: Any, *, largest: bool) -> Any:
@@ -46,8 +47,7 @@ def reduce_rows(x: Any, dim: int, index: Any, source: Any, reduce: str, *, inclu
     """torch.index_reduce: combines rows of the source along `dim` with the rows of x that the index names."""
     at = (*(slice(None),) * (dim % x.ndim), index)
     whole = jnp.issubdtype(x.dtype, jnp.integer)
-    limits = jnp.iinfo(x.dtype) if whole else jnp.finfo(x.dtype)
-    least, most = (limits.min, limits.max) if whole else (-jnp.inf, jnp.inf)
+    least, most = (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max) if whole else (-np.inf, np.inf)
     start = x if include_self else x.at[at].set({"prod": 1, "mean": 0, "amax": least, "amin": most}[reduce])
     rows = start.at[at]
     if reduce == "prod":
