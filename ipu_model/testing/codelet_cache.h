@@ -7,12 +7,15 @@
 #include <optional>
 #include <string>
 
+#include "check.h"
+
 namespace ipu_model::toy {
 
-// A cache of the test's own, which is empty before and removed after.
+// A cache of the test program's own, which is empty before and removed after.
 class CodeletCache {
  public:
-  CodeletCache() {
+  explicit CodeletCache(const char* program = IPU_CHECK_PROGRAM) {
+    if (!jax_ipu::testing::IsRun(program)) return;
     std::string name = (std::filesystem::temp_directory_path() / "codelets_test.XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
@@ -20,7 +23,7 @@ class CodeletCache {
   }
   ~CodeletCache() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
   CodeletCache(const CodeletCache&) = delete;
   CodeletCache& operator=(const CodeletCache&) = delete;
@@ -34,10 +37,11 @@ class CodeletCache {
 // build with sanitizers need not compile the codelets again; else a cache of the test's own.
 class SharedCodeletCache {
  public:
-  SharedCodeletCache() {
+  explicit SharedCodeletCache(const char* program = IPU_CHECK_PROGRAM) {
+    if (!jax_ipu::testing::IsRun(program)) return;
     const char* shared = std::getenv("IPU_MODEL_TEST_CODELETS");
     if (shared == nullptr || *shared == 0) {
-      own_.emplace();
+      own_.emplace(program);
     } else {
       setenv("IPU_MODEL_CODELET_CACHE", shared, 1);
     }

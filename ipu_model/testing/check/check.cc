@@ -1,5 +1,6 @@
 #include "check.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -34,6 +35,8 @@ void Fail(const char* file, int line, const std::string& what) {
 }
 
 int Failures() { return GetState().failures; }
+
+bool IsRun(const std::string& program) { return program.empty() || program == program_invocation_short_name; }
 
 int RunTests(const std::string& program) {
   State& state = GetState();

@@ -18,6 +18,8 @@ struct Registrar {
 };
 void Fail(const char* file, int line, const std::string& what);
 int Failures();
+// Whether this process runs the tests of a program: those of one file are loaded together.
+bool IsRun(const std::string& program);
 // Runs the tests of a program and prints what passed; returns the exit code, which is 1 without any test.
 int RunTests(const std::string& program = "");
 
