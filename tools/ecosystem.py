@@ -21,6 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from documentation.parts import write_part
+
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "ecosystem.md"
 STORE = ROOT / "docs" / "ecosystem.json"
@@ -109,10 +111,7 @@ def _versions() -> str:
 
 def _write(stored: dict[str, dict[str, Any]]) -> None:
     STORE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
-    text = DOCUMENT.read_text()
-    before, rest = text.split(BEGIN, 1)
-    _, after = rest.split(END, 1)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(stored)}\n{END}{after}")
+    write_part(DOCUMENT, BEGIN, END, table(stored))
 
 
 def main() -> int:

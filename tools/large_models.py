@@ -20,6 +20,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from documentation.parts import write_part
+
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "large_models.md"
 STORE = ROOT / "docs" / "large_models.json"
@@ -69,9 +71,7 @@ def table(stored: dict[str, dict[str, Any]]) -> str:
 
 def _write(stored: dict[str, dict[str, Any]]) -> None:
     STORE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
-    before, rest = DOCUMENT.read_text().split(BEGIN, 1)
-    _, after = rest.split(END, 1)
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(stored)}\n{END}{after}")
+    write_part(DOCUMENT, BEGIN, END, table(stored))
 
 
 def main() -> int:

@@ -20,6 +20,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from documentation.parts import write_part
+
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "model_garden.md"
 STORE = ROOT / "docs" / "model_garden.json"
@@ -219,12 +221,8 @@ def comparison(stored: dict[str, dict[str, Any]]) -> str:
 
 def _write(stored: dict[str, dict[str, Any]]) -> None:
     STORE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
-    text = DOCUMENT.read_text()
     for name, table in (("estimates", estimates(stored)), ("comparison", comparison(stored))):
-        before, rest = text.split(BEGIN.format(name), 1)
-        _, after = rest.split(END.format(name), 1)
-        text = f"{before}{BEGIN.format(name)}\n{table}\n{END.format(name)}{after}"
-    DOCUMENT.write_text(text)
+        write_part(DOCUMENT, BEGIN.format(name), END.format(name), table)
 
 
 def main() -> int:

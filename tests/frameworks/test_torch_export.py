@@ -82,6 +82,11 @@ def test_rank_and_residuals_of_dependent_columns():
     assert rank == 2 and residuals.shape == (4,) and residuals.isnan().all()
 
 
+def difference(outputs, targets):
+    """The loss."""
+    return outputs - targets
+
+
 def test_a_small_variance_has_the_gradient_of_its_clamped_value():
     variance = torch.tensor([1e-9, 0.5, 2.0])
 
@@ -94,7 +99,6 @@ def test_a_small_variance_has_the_gradient_of_its_clamped_value():
             return functional.gaussian_nll_loss(x, x.flip(0), self.variance, eps=0.1)
 
     data = X[0, :3], torch.zeros(())
-    difference = lambda outputs, targets: outputs - targets  # noqa: E731
     with GraphCoreManager() as ipu:
         step = ipu.compile_training_step(Loss(), difference, "sgd", data, learning_rate=1.0)
         step(*data)

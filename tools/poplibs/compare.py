@@ -6,7 +6,9 @@ import array
 import pathlib
 import sys
 
-from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, run, write_part
+from documentation.parts import write_part
+
+from .workspace import LIBRARIES, ROOT, SYSTEM_LIBRARIES, Workspace, compile_object, compiler, run
 
 SOURCE = ROOT / "tools" / "poplibs" / "compare.cc"
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
+from documentation.parts import write_part
+
 from .workspace import (
     LIBRARIES,
     ROOT,
@@ -17,7 +19,6 @@ from .workspace import (
     compiler,
     largest,
     run,
-    write_part,
 )
 
 SOURCE = ROOT / "tools" / "poplibs" / "plans.cc"

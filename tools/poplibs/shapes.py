@@ -14,8 +14,10 @@ import argparse
 import statistics
 from typing import NamedTuple
 
+from documentation.parts import write_part
+
 from .cases import Case, all_cases, cases
-from .workspace import ROOT, largest, write_part
+from .workspace import ROOT, largest
 
 DOCUMENT = ROOT / "docs" / "model_accuracy.md"
 BEGIN, END = "<!-- poplibs shapes: begin -->", "<!-- poplibs shapes: end -->"

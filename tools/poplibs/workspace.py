@@ -75,15 +75,6 @@ Item = TypeVar("Item")
 Rows = dict[str, dict[str, object]]
 
 
-def write_part(document: pathlib.Path, begin: str, end: str, text: str) -> None:
-    """Replaces what a document has between two lines; exits where it lacks the first."""
-    whole = document.read_text()
-    if begin not in whole:
-        sys.exit(f"{document} has no line {begin}")
-    before, rest = whole.split(begin)
-    document.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end)[1]}")
-
-
 def largest(values: Any) -> int:
     """Of a list as a report holds it: runs are pairs of a value and a count."""
     return int(max(values["rle"][::2] if isinstance(values, dict) else values, default=0))
