@@ -15,6 +15,7 @@
 
 #include "core/mapping/box.h"
 #include "core/mapping/mapping.h"
+#include "core/operation/local_copy.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
@@ -57,6 +58,9 @@ struct VertexGroup {
     OperandRef tensor;
     std::function<Box(const Box&)> region;
     bool identity = false;  // whether region(box) == box, so that analyses need not call it
+    // For a region that the vertex reads as pieces of memory: what its tile, which has `held` of the
+    // `elements` and receives the others, copies to them. Empty where every row may lie anywhere.
+    std::function<LocalCopy(const Box& box, std::int64_t elements, std::int64_t held)> arranged = {};
   };
   std::vector<Access> reads, writes;
   // Computes one vertex on dense, row-major local copies of its regions. Must write every element of every

@@ -8,6 +8,7 @@
 #include "core/graph/graph_impl.h"
 #include "core/mapping/strides.h"
 #include "core/mapping/tiling.h"
+#include "core/operation/local_copy.h"
 #include "core/operation/serialise.h"
 #include "core/target/target_model.h"
 #include "kernels/copy/strided_copy.h"
@@ -261,20 +262,6 @@ static std::int64_t ElementsInRow(const Shape& extents, const Shape& from, const
   return row;
 }
 
-// Returns the cycles of copying `elements` elements of `size` bytes on one tile, in rows of `row` elements.
-static std::uint64_t CopyCycles(const TargetModel& target, std::int64_t size, std::int64_t elements,
-                                std::int64_t row) {
-  // The workers share the rows. Each takes the 15 cycles that a row of PopLibs' two-dimensional vertices does
-  // (lib/popops/popopsCycleEstimators.cpp, ScaledArithmetic2DCycleEstimate).
-  constexpr std::int64_t kRowCycles = 15;
-  const std::int64_t rows = CeilDivide(elements, row);
-  const std::int64_t copy = rows * kRowCycles + rows * CeilDivide(row * size, target.memcpy_bytes_per_cycle);
-  // PopLibs' planner takes 5/4 cycles for each element that is moved on its own (lib/poplin/ConvModel.cpp,
-  // addTransformCycleEstimate).
-  const std::int64_t reorder = CeilDivide(elements * std::max<std::int64_t>(1, size / 4) * 5, 4);
-  return static_cast<std::uint64_t>(std::min(copy, reorder));
-}
-
 TilePlan Copy::Plan(const DeviceContext& context) const {
   TilePlan plan;
   plan.supersteps.emplace_back();
@@ -290,7 +277,9 @@ TilePlan Copy::Plan(const DeviceContext& context) const {
     const auto size = static_cast<std::int64_t>(SizeOf(outputs[i].type));
     group.cycles = [size, from = inputs[i].strides, to = outputs[i].strides](const TargetModel& target,
                                                                              const Box& box) {
-      return CopyCycles(target, size, box.num_elements(), ElementsInRow(box.extents(), from, to));
+      const std::int64_t elements = box.num_elements();
+      return LocalCopyCycles(target, size,
+                             {CeilDivide(elements, ElementsInRow(box.extents(), from, to)), elements});
     };
     group.call_cycles = context.target().local_copy_call_cycles;
     group.code_bytes = 64;

@@ -80,7 +80,10 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed
       known_cycles_(256),
       sent_of_operand_(num_tiles_),
       held_(num_tiles_, 0),
-      rows_(num_tiles_, target_.tiles_per_shared_bus == 2, group_of_tile_, num_groups_) {
+      rows_(num_tiles_, target_.tiles_per_shared_bus == 2, group_of_tile_, num_groups_),
+      edge_copies_(program.variables) {
+  before_.Reset(num_tiles_);
+  after_.Reset(num_tiles_);
   for (TileBytes* bytes : {&traffic_.received, &traffic_.shared, &traffic_.sent_alone,
                            &traffic_.sent_to_pairs, &traffic_.fragments}) {
     bytes->assign(num_tiles_, 0);
@@ -306,7 +309,14 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     if (!access.identity) computed = access.region(vertex.box);
     const Box& region = access.identity ? vertex.box : computed;
     const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
-    if (held == elements) continue;
+    const auto arrange = [&] {
+      if (!access.arranged || held == 0) return;
+      before_.Add(target_, vertex.tile, size, access.arranged(vertex.box, elements, held), !group.is_copy);
+    };
+    if (held == elements) {
+      arrange();
+      continue;
+    }
     const std::uint64_t hash = HashOf(view, region);
     needs_.push_back({number, hash, held});
     TileAccess& a = Touch(vertex.tile);
@@ -315,6 +325,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     a.key += hash;
     a.elements += elements;
     a.held += held;
+    arrange();
     ++traffic_.fragments[vertex.tile];
     if (detailed_ || several_ipus_) Note(hash, number, vertex.tile, held);
   }

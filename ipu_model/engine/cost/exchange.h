@@ -10,6 +10,7 @@
 
 #include "core/mapping/held_counter.h"
 #include "core/target/target_model.h"
+#include "engine/cost/edge_copies.h"
 #include "engine/cost/exchange_traffic.h"
 #include "engine/cost/row_exchange.h"
 #include "engine/program/plan_context.h"
@@ -114,6 +115,8 @@ class ExchangeAnalyser {
   void AddVertices(const VertexGroup& group, Step* step, Analysis* a);
   void AddDetails(const VertexGroup& group, Step* step, Analysis* a);
   void AddOperands(const VertexGroup& group, Step* step, Analysis* a);
+  // Adds what tiles copy of their own elements so that vertices find their operands in one piece.
+  void AddLocalCopies(Step* step, Analysis* a);
   void EndStep(Step step, Analysis* a);
   // The cycles and the code of the exchange of a superstep.
   void CountExchange(bool later_trip, SuperstepUse* use, OperationUse* result);
@@ -194,6 +197,8 @@ class ExchangeAnalyser {
   TileBytes of_groups_, readers_of_groups_;  // of one region, by group of tiles
   std::vector<unsigned> group_of_tile_;
   RowExchange rows_;
+  EdgeCopies edge_copies_;
+  LocalCopies before_, after_;  // the vertices of the superstep
 };
 
 }  // namespace ipu_model

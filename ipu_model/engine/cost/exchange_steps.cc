@@ -15,6 +15,11 @@
 namespace ipu_model {
 namespace {
 
+// The codelet of program::Copy: its code, and the addresses of a row.
+constexpr const char* kLocalCopy = "poplar::copy";
+constexpr std::uint64_t kLocalCopyCodeBytes = 64;
+constexpr std::int64_t kLocalCopyRowBytes = 8;
+
 std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
 // Whether the views select the same elements of two variables with one mapping.
@@ -257,9 +262,36 @@ void ExchangeAnalyser::AddOperands(const VertexGroup& group, Step* step, Analysi
   for (const auto& access : group.reads) analyse(access, true);
 }
 
+void ExchangeAnalyser::AddLocalCopies(Step* step, Analysis* a) {
+  if (const auto* const execute = dynamic_cast<const Execute*>(&a->operation)) {
+    edge_copies_.Count(*execute->program(), execute->inputs, execute->outputs, target_, &before_, &after_);
+  }
+  if (!before_.any() && !after_.any()) return;
+  CodeletUse copy{kLocalCopy, kLocalCopyCodeBytes, std::vector<bool>(num_tiles_, false)};
+  const std::vector<bool>& called = step->called[kLocalCopy];
+  Grow(&step->use.buffers);
+  for (LocalCopies* const copies : {&before_, &after_}) {
+    if (!copies->any()) continue;
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+      if (copies->rows[tile] == 0) continue;
+      copy.tiles[tile] = true;
+      compute_[tile] += copies->cycles[tile];
+      if (called.empty() || !called[tile]) compute_[tile] += target_.local_copy_call_cycles;
+      step->use.buffers[tile] += copies->bytes[tile];
+      if (step->later_trip) continue;
+      Grow(&a->result.vertex_state);
+      a->result.vertex_state[tile] += copies->rows[tile] * kLocalCopyRowBytes;
+    }
+    copies->Reset(num_tiles_);
+  }
+  if (detailed_) step->codelets.emplace_back(kLocalCopy);
+  a->result.codelets.push_back(std::move(copy));
+}
+
 void ExchangeAnalyser::EndStep(Step step, Analysis* a) {
   SuperstepUse& use = step.use;
   if (a->in_rows) use.exchange_bytes += rows_.Count(program_.variables, &traffic_, &use.buffers);
+  AddLocalCopies(&step, a);
   use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
   if (several_ipus_) {
     AddLinks(&use);

@@ -286,6 +286,39 @@ TEST(CopiesNeedNoExchangeBuffer) {
   CHECK_EQ(copied.exchange_bytes, buffered.exchange_bytes);
 }
 
+// y, on tile 1, = x, of which each tile has a half.
+Report OfHalves(bool arranged) {
+  Builder b(2);
+  const View x = b.Split("x", 100, 2);
+  const View y = b.Add("y", {100}, Mapping(std::vector<MappedInterval>{{0, 100, 1}}));
+  b.Main({Builder::Do(std::make_unique<toy::Toy>(
+      "toy::add", std::vector<View>{x}, std::vector<View>{y},
+      [=](const toy::Toy& op, const DeviceContext& context) {
+        VertexGroup group =
+            toy::AddGroup(op, context.mapping(y.variable).VerticesOver(y, context.num_tiles()));
+        if (arranged) {
+          group.reads[0].arranged = [](const Box&, std::int64_t elements, std::int64_t held) {
+            CHECK_EQ(elements, 100);
+            return LocalCopy{2, held};
+          };
+        }
+        TilePlan plan;
+        plan.supersteps = {{{group}}};
+        return plan;
+      }))});
+  return Analyse(*b.program);
+}
+
+TEST(WhatATileHasOfAPieceIsCopiedBesideWhatArrives) {
+  const Report in_place = OfHalves(false), copied = OfHalves(true);
+  const std::uint64_t rows = 2u * (15u + 13u);  // of 25 elements
+  CHECK_EQ(copied.cycles.compute, in_place.cycles.compute + Ipu2().local_copy_call_cycles + rows);
+  CHECK_EQ(copied.exchange_bytes, in_place.exchange_bytes);
+  CHECK_EQ(in_place.exchange_buffer_bytes, 200u);
+  CHECK_EQ(copied.exchange_buffer_bytes, 400u);
+  CHECK_EQ(copied.vertex_bytes, in_place.vertex_bytes + 16u);
+}
+
 TEST(MemoryFollowsLiveness) {
   // On tile 0, x and y are live together, then y and z: two of three variables of 4096 bytes.
   Builder b(2);

@@ -263,6 +263,72 @@ TEST(ResultMappedLikeTheWeights) {
   CHECK(whole.Load(dw) == vertices.Load(dw));
 }
 
+// The plan of a convolution of halves, 3x3 on 16x16 positions, on 64 tiles; calls check(plan, runner,
+// operation).
+template <typename F>
+void WithPlan(std::size_t channels, F&& check) {
+  Case c;
+  c.params.geometry.spatial = 2;
+  for (int d = 0; d < 2; ++d) c.params.geometry.window[d].padding_low = 1;
+  c.params.paddingHigh = {1, 1};
+  c.params.outputType = poplar::HALF;
+  c.lhs = {1, channels, 16, 16};
+  c.rhs = {channels, channels, 3, 3};
+  Graph graph(Target::createIPUTarget(1, 64, "ipu2"));
+  const Tensor lhs =
+      hlo::createConvolutionInput(graph, poplar::HALF, c.lhs, c.rhs, c.params, {0, 2, 3, 1}, "lhs");
+  const Tensor rhs =
+      hlo::createConvolutionWeights(graph, poplar::HALF, c.lhs, c.rhs, c.params, {2, 3, 1, 0}, "rhs");
+  poplar::program::Sequence prog;
+  hlo::convolution(graph, lhs, rhs, c.params, {0, 2, 3, 1}, prog);
+  const PlanRunner context(graph, 0);
+  const Operation& operation = *prog.node()->children.back()->operation;
+  check(operation.Plan(context), context, operation);
+}
+
+// Checks what the vertices of `group` copy of their inputs; returns how many have all of it.
+std::size_t CheckArranged(const VertexGroup& group, const PlanRunner& context, const View& input,
+                          bool padded) {
+  std::size_t whole = 0;
+  const auto& read = group.reads.at(0);
+  CHECK(static_cast<bool>(read.arranged));
+  for (const Vertex& v : group.vertices) {
+    const Box region = read.region(v.box);
+    const std::int64_t held = context.mapping(input.variable).Held(v.tile, input, region);
+    if (held == 0) continue;
+    const LocalCopy copy = read.arranged(v.box, region.num_elements(), held);
+    const bool all = held == region.num_elements();
+    whole += all;
+    CHECK_EQ(copy.elements, all && !padded ? 0 : held);
+    CHECK(copy.rows <= copy.elements && (copy.rows > 0) == (copy.elements > 0));
+  }
+  return whole;
+}
+
+TEST(WhatATileHasOfAnInputIsCopiedBesideTheHalo) {
+  WithPlan(32, [](const TilePlan& plan, const PlanRunner& context, const Operation& operation) {
+    const VertexGroup& products = plan.supersteps.at(0).groups.at(0);
+    CHECK(products.codelet.find("poplin::ConvPartialnx1") == 0);
+    CHECK(CheckArranged(products, context, operation.inputs[0], false) < products.vertices.size());
+  });
+}
+
+TEST(RowsOfSlicArePaddedWithZeros) {
+  WithPlan(4, [](const TilePlan& plan, const PlanRunner& context, const Operation& operation) {
+    const VertexGroup &zeros = plan.supersteps.at(0).groups.at(0),
+                      &products = plan.supersteps.at(1).groups.at(0);
+    CHECK(products.codelet.find("poplin::ConvPartial1xNSLIC") == 0);
+    CheckArranged(products, context, operation.inputs[0], true);
+    // A fourth tap of 4 x 4 weights in each row of the kernel, and a position of 4 channels in each of the
+    // input.
+    const Box& box = zeros.vertices.at(0).box;
+    const Shape input = products.reads[0].region(box).extents(),
+                weights = products.reads[1].region(box).extents();
+    const auto bytes = static_cast<std::uint64_t>(2 * (weights[2] * 16 + input[2] * 4));
+    CHECK_EQ(zeros.cycles(context.target(), box), context.target().sync_cycles + (bytes + 3) / 4);
+  });
+}
+
 TEST(Serialisation) {
   std::mt19937 random(2);
   Case c = RandomCase(random, 2);

@@ -153,6 +153,7 @@ class Planner {
         partials_ > 1 || (serial_.adds() && sum_ != p_->out_type) || p_->casts(choice.codelet);
     if (summed) plan.temporaries.push_back({sum_, Placement()});
     const bool copies = choice.copy_cycles > 0, keeps = serial_.keeps_input;
+    pads_ = choice.codelet == ConvolutionCodelet::kSlic && p_->spatial() > 0 && MissingTaps() > 0;
     if (keeps) {
       kept_ = static_cast<unsigned>(plan.temporaries.size());
       plan.temporaries.push_back({p_->in_type, KeptPlacement()});
@@ -162,6 +163,7 @@ class Planner {
     for (std::int64_t step = 0; step < serial_.steps(); ++step) {
       // PopLibs' steps are trips of loops.
       if (copies && !keeps) plan.supersteps.push_back({{InputCopy()}, step > 0});
+      if (pads_) plan.supersteps.push_back({{Padding()}, step > 0});
       plan.supersteps.push_back({{Products(step, summed)}, step > 0});
       if (summed && serial_.IsLastSum(step))
         plan.supersteps.push_back({{Sums(step)}, serial_.OutputStep(step) > 0});
@@ -231,13 +233,60 @@ class Planner {
     return region;
   }
 
+  // What a tile copies of its input: PopLibs' vertices read a group of channels with its halo as one piece of
+  // memory ([channels / group, batch, field, group]), so what the tile has goes there beside what arrives.
+  std::function<LocalCopy(const Box&, std::int64_t, std::int64_t)> Arranged() const {
+    const std::int64_t group = std::max(1u, target_.AmpInputGroup(p_->in_type));
+    // The innermost dimension of which a tile has a part with a halo, or that is padded, ends the rows.
+    std::size_t inner = p_->spatial();
+    while (inner > 0 && !pads_ && (split_->parts[kPositionDims + inner - 1] == 1 || p_->rhs[inner + 1] == 1))
+      --inner;
+    if (inner == 0) return {};
+    return [p = p_, group, inner, pads = pads_](const Box& box, std::int64_t elements, std::int64_t held) {
+      if (held == elements && !pads) return LocalCopy();
+      const Shape region = LhsRegion(*p, box).extents();
+      std::int64_t rows = CeilDivide(region[1], group) * region[0];
+      for (std::size_t d = 0; d + 1 < inner; ++d) rows *= region[d + 2];
+      return LocalCopy{CeilDivide(std::min(rows, elements) * held, elements), held};
+    };
+  }
+
+  // The positions that PopLibs adds to a row of the kernel for SLIC, which takes four at a time.
+  std::int64_t MissingTaps() const {
+    constexpr std::int64_t kWindow = 4;
+    return kWindow - 1 - (p_->rhs.back() - 1) % kWindow;
+  }
+
+  // Zeros for them and for the end of each row of the input, which PopLibs copies from the first tile for
+  // every convolution (lib/poplin/ConvVertices.cpp, Padder). What arrives is in its cycles, with the sync
+  // before.
+  VertexGroup Padding() const {
+    VertexGroup group;
+    group.codelet = "poplar::copy";
+    group.vertices = split_->Vertices();
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>&,
+                       const std::vector<HostTensor>&) {};
+    group.cycles = [p = p_, missing = MissingTaps()](const TargetModel& target, const Box& box) {
+      Box input = LhsRegion(*p, box), kernel = RhsRegion(*p, box);
+      for (Box* const region : {&input, &kernel}) region->end.back() = region->begin.back() + missing;
+      const std::int64_t bytes = input.num_elements() * static_cast<std::int64_t>(SizeOf(p->in_type)) +
+                                 kernel.num_elements() * static_cast<std::int64_t>(SizeOf(p->rhs_type));
+      return target.sync_cycles +
+             static_cast<std::uint64_t>(CeilDivide(bytes, std::int64_t{target.exchange_bytes_per_cycle}));
+    };
+    return group;
+  }
+
   // What it moves is in the cycles of its exchange.
   VertexGroup KeepInput() const {
     VertexGroup group;
     group.codelet = "poplar::copy";
     group.is_copy = true;
     group.vertices = split_->Vertices();
-    group.reads = {{{OperandRef::Kind::kInput, 0}, [p = p_](const Box& box) { return LhsRegion(*p, box); }}};
+    group.reads = {{{OperandRef::Kind::kInput, 0},
+                    [p = p_](const Box& box) { return LhsRegion(*p, box); },
+                    false,
+                    Arranged()}};
     group.writes = {{{OperandRef::Kind::kTemporary, kept_},
                      [p = p_, split = split_](const Box& box) { return KeptRegion(*p, *split, box); }}};
     group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
@@ -279,7 +328,10 @@ class Planner {
       group.vertices.erase(std::remove_if(group.vertices.begin(), group.vertices.end(), empty),
                            group.vertices.end());
     }
-    group.reads = {{{OperandRef::Kind::kInput, 0}, [p = p_](const Box& box) { return LhsRegion(*p, box); }},
+    group.reads = {{{OperandRef::Kind::kInput, 0},
+                    [p = p_](const Box& box) { return LhsRegion(*p, box); },
+                    false,
+                    Arranged()},
                    {{OperandRef::Kind::kInput, 1}, [p = p_](const Box& box) { return RhsRegion(*p, box); }}};
     if (serial_.keeps_input) {
       group.reads[0] = {{OperandRef::Kind::kTemporary, kept_},
@@ -379,6 +431,7 @@ class Planner {
   const std::vector<Vertex> out_vertices_;
   std::int64_t partials_ = 1;
   unsigned kept_ = 0;  // the temporary of the kept input
+  bool pads_ = false;  // whether SLIC's rows are padded with zeros
 };
 
 }  // namespace
