@@ -203,6 +203,7 @@ def _with_profile(
         "link_bytes": run_lengths(steps.link_bytes),
         "active_tiles": list(steps.active_tiles),
         "mean_compute": [round(total / tiles, 2) for total in steps.total_compute],
+        "local_copies": run_lengths(steps.local_copies),
     }
     of_tiles = ("variables", "constants") if not planned else tuple(_CATEGORIES)
     return {

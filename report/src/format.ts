@@ -114,6 +114,8 @@ export interface Steps {
   exchange_bytes: Column | null;
   active_tiles: Column | null;
   mean_compute: Column | null;
+  /** The part of `compute` in which tiles copy their own elements around vertices. */
+  local_copies: Column | null;
   /** The part of exchange over IPU-Links. */
   links?: Column | null;
   /** 0: a branch of a conditional that the cycles of the program do not count. */

@@ -81,6 +81,7 @@ export class Program {
       node: decode(steps?.node, n),
       active_tiles: decode(steps?.active_tiles, n),
       mean_compute: decode(steps?.mean_compute, n),
+      local_copies: decode(steps?.local_copies, n),
     };
   }
 

@@ -79,7 +79,8 @@ def test_what_was_not_planned_is_null(made):
     if data["steps"] is None:
         assert name == "much too large"
         return
-    columns = ("compute", "exchange", "links", "sync", "exchange_bytes", "link_bytes", "active_tiles", "mean_compute")
+    moved = ("exchange_bytes", "link_bytes", "local_copies")
+    columns = ("compute", "exchange", "links", "sync", *moved, "active_tiles", "mean_compute")
     assert all((data["steps"][column] is not None) == planned for column in columns)
     assert all((node["cycles"] is not None) == planned for node in data["tree"] + data["layers"] + data["functions"])
     unknown = {part for part, column in data["memory"]["categories"].items() if column is None}

@@ -22,6 +22,8 @@ class ReplicaOperation;
 
 struct SuperstepUse {
   std::uint64_t compute_cycles = 0;   // of the busiest tile
+  // What is added to them by copies of tiles' own elements, around the vertices (`AddLocalCopies`).
+  std::uint64_t local_copy_cycles = 0;
   std::uint64_t exchange_cycles = 0;  // of the busiest pair of tiles
   std::uint64_t exchange_bytes = 0;   // received by all tiles
   unsigned link_syncs = 0;            // syncs of all IPUs; 0 if the superstep is within one IPU

@@ -291,8 +291,10 @@ void ExchangeAnalyser::AddLocalCopies(Step* step, Analysis* a) {
 void ExchangeAnalyser::EndStep(Step step, Analysis* a) {
   SuperstepUse& use = step.use;
   if (a->in_rows) use.exchange_bytes += rows_.Count(program_.variables, &traffic_, &use.buffers);
+  const std::uint64_t vertices = *std::max_element(compute_.begin(), compute_.end());
   AddLocalCopies(&step, a);
   use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
+  use.local_copy_cycles = use.compute_cycles - vertices;
   if (several_ipus_) {
     AddLinks(&use);
     if (!detailed_ && traffic_.moved) {

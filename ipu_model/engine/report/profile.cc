@@ -131,6 +131,7 @@ class StepBuilder : public CycleObserver {
     steps_.link_bytes.back() = use->steps[step].link_bytes;
     steps_.active_tiles.back() = detail.active_tiles;
     steps_.total_compute.back() = detail.total_compute;
+    steps_.local_copies.back() = use->steps[step].local_copy_cycles;
     const auto [known, is_new] = compute_row_.try_emplace(&detail, idle_row_);
     if (is_new && !detail.compute_cycles.empty()) known->second = compute_rows_.Add(detail.compute_cycles);
     profile_.tile_compute.lines.back() = known->second;
@@ -194,6 +195,7 @@ class StepBuilder : public CycleObserver {
     steps_.host_bytes.push_back(0);
     steps_.active_tiles.push_back(0);
     steps_.total_compute.push_back(0);
+    steps_.local_copies.push_back(0);
     profile_.tile_compute.lines.push_back(idle_row_);
     instructions_.push_back(instruction_);
     supersteps_.push_back(static_cast<std::uint32_t>(superstep));

@@ -72,6 +72,8 @@ struct ProfileSteps {
   std::vector<std::uint64_t> host_bytes;     // that the transfer moves
   std::vector<std::uint32_t> active_tiles;   // that compute
   std::vector<std::uint64_t> total_compute;  // cycles of all tiles together
+  // The part of `compute` in which tiles copy their own elements so that vertices find operands in one piece.
+  std::vector<std::uint64_t> local_copies;
   // Live bytes on all tiles, and on the fullest tile; 0 for steps without memory of their own.
   std::vector<std::uint64_t> live_bytes, fullest_bytes;
   std::vector<std::uint32_t> fullest_tile;
@@ -90,6 +92,7 @@ struct ProfileSteps {
     visit("host_bytes", self.host_bytes);
     visit("active_tiles", self.active_tiles);
     visit("total_compute", self.total_compute);
+    visit("local_copies", self.local_copies);
     visit("live_bytes", self.live_bytes);
     visit("fullest_bytes", self.fullest_bytes);
     visit("fullest_tile", self.fullest_tile);

@@ -58,6 +58,7 @@ function build(context: Context): Built {
       ["Expected error", plusMinus(operation && program.accuracyOf(operation.kind)?.cycles)],
       ["Busy tiles", `${integer(steps.active_tiles[step])} of ${integer(program.tileCount)}`],
       ["Balance", steps.compute[step] ? `${percent(balanceOf(step))} (mean ${cycles(steps.mean_compute[step])}, slowest ${cycles(steps.compute[step])})` : "no compute"],
+      ...(steps.local_copies[step] ? [["Copies on tiles", `${cycles(steps.local_copies[step])} of the compute cycles`] as [string, string]] : []),
       ["Exchanged", figure(steps.exchange_bytes[step], bytes, "step_exchange_bytes")],
     ];
     replace(
