@@ -21,7 +21,7 @@ namespace ipu_model {
 class ReplicaOperation;
 
 struct SuperstepUse {
-  std::uint64_t compute_cycles = 0;   // of the busiest tile
+  std::uint64_t compute_cycles = 0;  // of the busiest tile
   // What is added to them by copies of tiles' own elements, around the vertices (`AddLocalCopies`).
   std::uint64_t local_copy_cycles = 0;
   std::uint64_t exchange_cycles = 0;  // of the busiest pair of tiles

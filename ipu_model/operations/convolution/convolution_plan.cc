@@ -262,7 +262,7 @@ class Planner {
   // before.
   VertexGroup Padding() const {
     VertexGroup group;
-    group.codelet = "poplar::copy";
+    group.codelet = "poplin::Padder";
     group.vertices = split_->Vertices();
     group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>&,
                        const std::vector<HostTensor>&) {};
