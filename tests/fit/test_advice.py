@@ -287,6 +287,12 @@ def test_the_batch_is_that_of_the_data():
     assert batch_of(jnp.matmul, spec(8, 8), spec(8, 8)).axes == {0: 0}
 
 
+@pytest.mark.parametrize("of_weights", [jnp.tanh, lambda w: w / jnp.linalg.norm(w, axis=0)])
+def test_weights_that_are_computed_are_no_batch(of_weights):
+    assert batch_of(lambda w, x: x @ of_weights(w), spec(64, 10), spec(16, 64)).axes == {1: 0}
+    assert batch_of(lambda x, w: x @ of_weights(w), spec(16, 64), spec(64, 10)).axes == {0: 0}
+
+
 def test_a_smaller_batch_on_each_ipu():
     mesh = AbstractMesh((2,), ("i",))
 

@@ -54,6 +54,10 @@ def find_batch(module: Module) -> Batch | None:
     if not candidates or (len(candidates) > 1 and candidates[-1][0] == candidates[-2][0]):
         return None
     _, marks = candidates[-1]
+    # Of the two sides of a product, one is weights, however much is computed with them: results begin with rows.
+    rows = [other for _, other in candidates if found.comes_first(other) and _are_sides(other, marks)]
+    if rows and not found.comes_first(marks):
+        marks = rows[-1]
     arguments = module.main.block.args
     axes = {i: next(iter(marks[a])) for i, a in enumerate(arguments) if a in marks}
     first, axis = next(iter(axes.items()))  # from which it was followed
@@ -99,8 +103,11 @@ class _Classes:
         """The batch has the highest rank: it reaches results, is in most of what is computed, and comes first."""
         reaches = not self._is_gradient and any(r in marks for r in self._outputs)
         computed = sum(v.op is not None and v.op.name not in _NOT_COMPUTED for v in marks)
-        ends = [v for v in (*self._main.block.args, *self._outputs) if v in marks]
-        return reaches, computed, all(0 in marks[v] for v in ends)
+        return reaches, computed, self.comes_first(marks)
+
+    def comes_first(self, marks: Marks) -> bool:
+        """Whether it is the first dimension of all arguments and results that have it."""
+        return all(0 in marks[v] for v in (*self._main.block.args, *self._outputs) if v in marks)
 
     def _is_mapped(self, marks: Marks) -> bool:
         """Whether rows stay apart: only products of a gradient sum over them, and none of these gives rows again."""
@@ -173,6 +180,15 @@ def _root(name: str, index: int) -> str:
 def _products(marks: Marks) -> set[Op]:
     """The products with an operand in `marks`."""
     return {user for v in marks for user in v.users if user.name in _PRODUCTS}
+
+
+def _are_sides(one: Marks, other: Marks) -> bool:
+    """Whether the operands of a product have one dimension each."""
+    for op in _products(one) & _products(other):
+        first, second = op.operands
+        if (first in one) != (first in other) and (second in one) != (second in other):
+            return True
+    return False
 
 
 def _sums(product: Op, marks: Marks) -> bool:
