@@ -12,6 +12,8 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 POSITIVE = X.abs() + 0.1
 COUNTS = torch.tensor([1, 2, 0, 3, 1, 1])
 SQUARE = X[:, :4]
+SPOKEN = torch.randn(9, 3, 5, generator=torch.Generator().manual_seed(1))
+LABELS = torch.tensor([[1, 1, 2, 1], [3, 4, 4, 4], [2, 1, -9, 7]])
 
 
 class Function(torch.nn.Module):
@@ -62,6 +64,35 @@ FUNCTIONS = {
         POSITIVE,
     ),
     "gaussian loss, a variance for each row": (torch.nn.GaussianNLLLoss(), X, X.flip(0), POSITIVE[:, 0]),
+    "ctc loss": (
+        lambda p, labels, times, lengths: tuple(
+            functional.ctc_loss(p.log_softmax(-1), labels, times, lengths, reduction=reduction)
+            for reduction in ("none", "mean", "sum")
+        ),
+        SPOKEN,
+        LABELS,
+        torch.tensor([9, 8, 7]),
+        torch.tensor([4, 0, 2]),
+    ),
+    "ctc loss, labels one after another": (
+        lambda p, labels: torch.nn.CTCLoss(blank=2)(p.log_softmax(-1), labels, (9, 9, 8), (3, 1, 2)),
+        SPOKEN,
+        torch.tensor([1, 1, 0, 3, 4, 0]),
+    ),
+    "ctc loss of labels that do not fit": (
+        lambda p, labels: tuple(
+            torch.nn.CTCLoss(reduction="none", zero_infinity=zero)(p.log_softmax(-1), labels, [9, 4, 3], [4, 4, 4])
+            for zero in (False, True)
+        ),
+        SPOKEN,
+        LABELS,
+    ),
+    "ctc loss of a row": (
+        lambda p, labels: torch.nn.CTCLoss(reduction="sum")(p.log_softmax(-1), labels, (9,), (4,)),
+        SPOKEN[:, 0],
+        LABELS[0],
+    ),
+    "narrow from a computed row": (lambda x, n: (x.narrow(0, n, 2), torch.narrow(x, 1, n + 1, 3)), X, COUNTS[0]),
     "lstsq": (least_squares(), X.T, X.T[:, :2].flip(0)),
     "lstsq, more columns than rows": (least_squares(), X, X[:, :2]),
     "lstsq of a batch": (least_squares(driver="gelsd"), torch.stack([X.T, X.T.flip(0)]), torch.stack([X.T, X.T])),
@@ -106,6 +137,27 @@ def test_a_small_variance_has_the_gradient_of_its_clamped_value():
     model = Loss()
     model(data[0]).backward()
     torch.testing.assert_close(changed, variance - model.variance.grad)
+
+
+def test_ctc_loss_has_the_gradient_of_pytorchs():
+    labels, times, lengths = LABELS, (9, 9, 8), (4, 3, 2)
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scores = torch.nn.Parameter(SPOKEN.clone())
+
+        def forward(self, labels):
+            return functional.ctc_loss(self.scores.log_softmax(-1), labels, times, lengths)
+
+    data = labels, torch.zeros(())
+    with GraphCoreManager() as ipu:
+        step = ipu.compile_training_step(Loss(), difference, "sgd", data, learning_rate=1.0)
+        step(*data)
+        changed = torch.as_tensor(step.weights()["scores"])
+    model = Loss()
+    model(labels).backward()
+    torch.testing.assert_close(changed, SPOKEN - model.scores.grad, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

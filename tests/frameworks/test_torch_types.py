@@ -41,6 +41,8 @@ MODELS = {
     "comparison": (Function(lambda x: x > BIG), whole(BIG, BIG + 1)),
     "division": (Function(lambda x: torch.div(x, 3, rounding_mode="trunc")), whole(BIG + 1, -BIG - 1)),
     "remainder": (Function(lambda x: x % 7), whole(BIG + 1, -BIG - 1)),
+    "average of windows": (nn.AvgPool1d(3, 2, 1), whole(-BIG, *range(-9, 5), BIG).reshape(1, 1, -1)),
+    "average with a divisor": (nn.AvgPool2d(2, 1, divisor_override=-3), whole(*range(-8, 8)).reshape(1, 4, 4)),
     "power": (Function(lambda x: x**2), whole(1 << 20, 7)),
     "shift": (Function(lambda x: x << 33), whole(1, 5)),
     "cumulative sum": (Function(lambda x: x.cumsum(0)), whole(BIG, BIG, 1)),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
@@ -119,6 +120,57 @@ def _gaussian_loss(
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
+@torch.library.custom_op("jax_ipu::ctc_losses", mutates_args=())
+def ctc_losses(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
+    """The losses of rows, [rows]; log_probs [time, rows, classes], targets [rows, labels], lengths [rows]."""
+    return torch.nn.functional.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, "none")
+
+
+@ctc_losses.register_fake
+def _(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
+    return log_probs.new_empty(log_probs.shape[1])
+
+
+CTC_LOSSES = torch.ops.jax_ipu.ctc_losses.default
+
+
+def _ctc_loss(
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Any:
+    """F.ctc_loss, which looks how long rows are; a loss that is infinite has no gradient."""
+    is_row = log_probs.ndim == 2
+    if is_row:
+        log_probs = log_probs[:, None]
+    input_lengths = torch.as_tensor(input_lengths).reshape(-1)
+    target_lengths = torch.as_tensor(target_lengths).reshape(-1)
+    if is_row:
+        targets = targets.reshape(1, -1)
+    elif targets.ndim == 1:
+        # The rows' labels one after another; no row has more than there are.
+        begins = target_lengths.cumsum(0) - target_lengths
+        places = (begins[:, None] + torch.arange(targets.shape[0])).clamp(max=targets.shape[0] - 1)
+        targets = targets[places]
+    losses = CTC_LOSSES(log_probs, targets, input_lengths, target_lengths, blank)
+    if zero_infinity:
+        losses = torch.where(losses.isinf(), 0, losses)
+    if reduction == "mean":
+        return (losses / target_lengths.clamp(min=1)).mean()
+    return losses.sum() if reduction == "sum" else losses[0] if is_row else losses
+
+
+def _narrow(x: Any, dim: int, start: Any, length: int) -> Any:
+    """torch.narrow, which takes the value of a start that is a tensor."""
+    if isinstance(start, Tensor):
+        return x.index_select(dim, start + torch.arange(length))
+    return torch.narrow(x, dim, start, length)
+
+
 def _least_squares(a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
     """torch.linalg.lstsq by the pseudo-inverse; matrices without full rank have residuals that are not numbers."""
     rows, columns = a.shape[-2:]
@@ -153,4 +205,8 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.Tensor.corrcoef: _correlation,
     torch.nn.functional.gaussian_nll_loss: _gaussian_loss,
     torch.linalg.lstsq: _least_squares,
+    torch.ctc_loss: _ctc_loss,
+    torch.nn.functional.ctc_loss: _ctc_loss,
+    torch.narrow: _narrow,
+    torch.Tensor.narrow: _narrow,
 }

@@ -6,6 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+
+# The logarithm of no probability at all, of which sums and gradients are finite.
+_NEVER = -1e30
 
 
 def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
@@ -56,6 +60,38 @@ def _(primals: Any, tangents: Any) -> Any:
     x, target = primals
     slope = (x - target) / jnp.maximum((1 - x) * x, 1e-12)
     return _cross_entropy(x, target), slope * tangents[0] + (jnp.log1p(-x) - jnp.log(x)) * tangents[1]
+
+
+def ctc_losses(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> Any:
+    """The losses of rows of F.ctc_loss, [rows]: sums over alignments that end at each label (Graves et al., 2006).
+
+    Shapes: log_probs [time, rows, classes], targets [rows, labels], lengths [rows].
+    """
+    # What stands behind a row's labels may be no class.
+    targets = jnp.clip(targets.astype(jnp.int32), 0, log_probs.shape[-1] - 1)
+    rows, labels = targets.shape
+    # A blank before, between and after the labels.
+    states = jnp.full((rows, 2 * labels + 1), blank, jnp.int32).at[:, 1::2].set(targets)
+    # A blank between two different labels may be left out.
+    skips = (states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2])
+    scores = jnp.take_along_axis(log_probs, states[None], -1)
+    scores = jnp.maximum(scores.astype(jnp.promote_types(scores.dtype, jnp.float32)), _NEVER)
+
+    def step(ends: Any, now: Any) -> tuple[Any, None]:
+        time, score = now
+        before = jnp.pad(ends, ((0, 0), (2, 0)), constant_values=_NEVER)
+        skipped = jnp.where(jnp.pad(skips, ((0, 0), (2, 0)))[:, : ends.shape[1]], before[:, :-2], _NEVER)
+        reached = jnp.logaddexp(jnp.logaddexp(ends, before[:, 1:-1]), skipped) + score
+        return jnp.where((time < input_lengths)[:, None], reached, ends), None
+
+    # Before the first time only the first blank is reached, without a score.
+    start = jnp.full(states.shape, _NEVER, scores.dtype).at[:, 0].set(0)
+    ends, _ = lax.scan(step, start, (jnp.arange(log_probs.shape[0]), scores))
+    last = 2 * target_lengths.astype(jnp.int32)[:, None]
+    blank_last = jnp.take_along_axis(ends, last, 1)[:, 0]
+    label_last = jnp.where(last[:, 0] > 0, jnp.take_along_axis(ends, jnp.maximum(last - 1, 0), 1)[:, 0], _NEVER)
+    losses = -jnp.logaddexp(blank_last, label_last)
+    return jnp.where(losses >= -_NEVER / 2, jnp.inf, losses).astype(log_probs.dtype)
 
 
 def _reduced(losses: Any, reduction: int) -> Any:

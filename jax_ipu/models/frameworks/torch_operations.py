@@ -19,6 +19,7 @@ from torchax.ops import mappings
 
 from jax_ipu.models.frameworks import (
     torch_embeddings,
+    torch_export,
     torch_kept,
     torch_kinks,
     torch_losses,
@@ -97,9 +98,14 @@ def _average_pool(
         around = [(0, 0)] * len(lead) + around
         return lax.reduce_window(values, zero, lax.add, (*lead, *kernel), (*lead, *stride), around)
 
+    def divided(sums: Any, by: Any) -> Any:
+        # Quotients of whole numbers are rounded to zero.
+        by = jnp.broadcast_to(jnp.asarray(by, sums.dtype), sums.shape)
+        return lax.div(sums, by)
+
     sums = window_sums(x, list(zip(padding, after, strict=True)))
     if divisor_override is not None:
-        return sums / divisor_override
+        return divided(sums, divisor_override)
     counted = np.ones((*lead, *sizes), np.float32)
     beyond = list(zip(padding, after, strict=True))
     if count_include_pad:
@@ -107,7 +113,7 @@ def _average_pool(
         counted = np.pad(counted, [(0, 0)] * len(lead) + own, constant_values=1)
         beyond = [(0, a - more) for a, (_, more) in zip(after, own, strict=True)]
     counts = window_sums(jnp.asarray(counted), beyond)
-    return sums / counts.astype(x.dtype)
+    return divided(sums, counts)
 
 
 def _accumulated(x: Any, *settings: Any, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
@@ -388,6 +394,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.slice_scatter.default: _slice_scatter,
     torch.ops.aten.index_reduce.default: torch_scatter.reduce_rows,
     torch.ops.aten.ldexp.Tensor: _by_power_of_two,
+    torch_export.CTC_LOSSES: torch_losses.ctc_losses,
     torch.ops.aten.repeat_interleave.Tensor: _repeated,
     torch.ops.aten.polygamma.default: torch_special.polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
