@@ -49,6 +49,10 @@ ROWS: tuple[tuple[str, str, str, dict[str, object]], ...] = (
     ("call_stack", "mlp", "#view=operations&operation=0", {"height": 1300}),
     ("host_timeline", "run", "#view=run", {"height": 1100}),
     ("host_timeline_dark", "run", "#view=run", {"height": 1100, "scheme": "dark", "click": "[title*='(N)']"}),
+    ("schedule", "pipeline", "#view=schedule", {}),
+    ("schedule_loop", "stages", "#view=schedule", {}),
+    ("schedule_dark", "pipeline", "#view=schedule", {"scheme": "dark"}),
+    ("schedule_narrow", "stages", "#view=schedule", {"width": 400, "scheme": "dark"}),
     ("index", "reports/index", "", {"height": 300}),
 )
 
@@ -67,7 +71,8 @@ def for_documents() -> None:
         report = jax_ipu.report(train.train_step, *arguments, target="bow", donate_argnums=0, advice=True)
         report.save(folder / "train.html")
         environment = {**os.environ, "JAX_PLATFORMS": "ipu,cpu"}
-        subprocess.run([sys.executable, str(TEST / "run.py"), name], env=environment, check=True)
+        for script in ("run.py", "stages.py"):
+            subprocess.run([sys.executable, str(TEST / script), name], env=environment, check=True)
         operation = max(report.as_dict()["operations"], key=lambda one: one["cycles"])["id"]
         views = (
             ("insights", "train", "#view=insights", 560),
@@ -75,6 +80,7 @@ def for_documents() -> None:
             ("operations", "train", f"#view=operations&operation={operation}", 640),
             ("execution", "train", f"#view=execution&operation={operation}&tile=359", 760),
             ("run", "run", "#view=run", 620),
+            ("schedule", "pipeline", "#view=schedule", 560),
         )
         pictures = [
             {
@@ -103,8 +109,8 @@ def rows(target: Path, before: Path | None) -> None:
             pages = Path(folder) / version
             pages.mkdir()
             environment = {**os.environ, **where, "JAX_PLATFORMS": "ipu,cpu"}
-            # An earlier version knows nothing of a run, and has no index.
-            for script in ("rows.py", "run.py"):
+            # An earlier version knows nothing of runs and schedules, and has no index.
+            for script in ("rows.py", "run.py", "stages.py"):
                 command = [sys.executable, str(TEST / script), str(pages)]
                 if script == "rows.py" or version == "after":
                     subprocess.run(command, env=environment, check=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jax_ipu.compiler.tables import percent_text, seconds_text
 from jax_ipu.pipelines.order import Work, needs, order_of_all
 from jax_ipu.reports.drawing import Drawing
+from jax_ipu.reports.schedule import Event, schedule_data
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Timeline:
         seconds: how long each takes.
         stages: the number of stages.
         whole: seconds from the first to the last.
+        copies: the stage that receives activations or gradients, and from which second to which.
 
     Examples:
         >>> from jax_ipu.pipelines.timeline import timeline
@@ -33,6 +36,7 @@ class Timeline:
     seconds: Mapping[Work, float]
     stages: int
     whole: float
+    copies: Sequence[tuple[int, float, float]] = ()
 
     @property
     def idle(self) -> float:
@@ -86,6 +90,35 @@ class Timeline:
         drawing.legend(left, 56 + 30 * self.stages, entries)
         return drawing.svg()
 
+    def schedule(self, kind: str, batches: int, replicas: int, clock: float) -> dict[str, Any]:
+        """The part `schedule` of a report, in cycles: a row for each IPU.
+
+        Args:
+            kind: the schedule, as `timeline` takes it.
+            batches: the number of micro-batches.
+            replicas: the number of IPUs of each stage.
+            clock: cycles per second.
+
+        Examples:
+            >>> from jax_ipu.pipelines.timeline import timeline
+            >>> seconds = {(0, False): 1.0, (0, True): 2.0, (1, True): 2.0}
+            >>> found = timeline("grouped", 2, 3, seconds, {0: 0.0}).schedule("grouped", 3, replicas=1, clock=100.0)
+            >>> [row["work"] for row in found["rows"]], found["duration"]
+            ([900, 600], 900)
+        """
+        rows = [(stage * replicas + one, stage) for stage in range(self.stages) for one in range(replicas)]
+        events = []
+        for row, (_, stage) in enumerate(rows):
+            for work, start in self.starts.items():
+                if work.stage == stage:
+                    ends = start + self.seconds[work]
+                    direction = "backward" if work.backward else "forward"
+                    events.append(Event(row, direction, round(start * clock), round(ends * clock), str(work.batch)))
+            for receiver, begin, end in self.copies:
+                if receiver == stage and end > begin:
+                    events.append(Event(row, "links", round(begin * clock), round(end * clock), ""))
+        return schedule_data(kind, rows, events, batches)
+
     def _repr_html_(self) -> str:
         return self.svg()
 
@@ -103,8 +136,11 @@ def timeline(
     free = [0.0] * stages
     starts: dict[Work, float] = {}
     ends: dict[Work, float] = {}
+    copies: list[tuple[int, float, float]] = []
     for work in order_of_all(schedule, stages, batches):
-        arrivals = [ends[need] + send[min(need.stage, work.stage)] for need in needs(work, stages)]
+        received = [(ends[need], ends[need] + send[min(need.stage, work.stage)]) for need in needs(work, stages)]
+        copies += ((work.stage, *one) for one in received)
+        arrivals = [end for _, end in received]
         starts[work] = max([free[work.stage], *arrivals])
         free[work.stage] = ends[work] = starts[work] + seconds[work.stage, work.backward]
-    return Timeline(starts, {work: seconds[work.stage, work.backward] for work in starts}, stages, max(free))
+    return Timeline(starts, {work: seconds[work.stage, work.backward] for work in starts}, stages, max(free), copies)

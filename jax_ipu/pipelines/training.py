@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jax_ipu.config import config
-from jax_ipu.estimates import WITHOUT_ADVICE, Estimate, estimate
 from jax_ipu.integration.tracebacks import boundary
 from jax_ipu.names import nearest
 from jax_ipu.pipelines.order import SCHEDULES, Work, most_in_flight, order_of_all
-from jax_ipu.pipelines.shapes import shape_of, struct
-from jax_ipu.pipelines.timeline import Timeline, timeline
+from jax_ipu.pipelines.planned import Planned
+from jax_ipu.pipelines.shapes import shape_of
 
 
 class PipelineState(NamedTuple):
@@ -87,7 +85,7 @@ def pipeline(
     return Pipeline(stages, devices, optimizer, gradient_accumulation, schedule, recompute, options)
 
 
-class Pipeline:
+class Pipeline(Planned):
     """What :func:`jax_ipu.pipeline` returns.
 
     Examples:
@@ -253,80 +251,6 @@ class Pipeline:
             losses.append(value)
         return sum(float(value) for value in losses) / self.batches
 
-    @boundary
-    def timeline(self, params: Sequence[Any], x: Any, *targets: Any) -> Timeline:
-        """When each stage computes which micro-batch in a step, by the estimates of its programs. Nothing is run.
-
-        Args:
-            params, x, targets: arrays, or ``jax.ShapeDtypeStruct`` in their place.
-
-        Examples:
-            >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
-            >>> stages = [lambda w, x: x @ w, lambda w, x: jnp.mean(x @ w)]
-            >>> w, x = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((32, 64), "float32")
-            >>> pipe = jax_ipu.pipeline(stages, devices=["IPU 0", "IPU 1"], gradient_accumulation=4)
-            >>> found = pipe.timeline([w, w], x)
-            >>> len(found.starts), 0 < found.idle < 1
-            (12, True)
-        """
-        from jax_ipu import _ipu
-
-        rate = _ipu.Target(config.model_version, config.model_num_tiles).ipu_link_bytes_per_second
-        found, inputs = self._estimates(params, x, targets)
-        sent = [sum(leaf.size * leaf.dtype.itemsize for leaf in _leaves(y)) for y in inputs[1:]]
-        send = {number: size / rate if rate else 0.0 for number, size in enumerate(sent)}
-        seconds = {key: one.seconds or 0.0 for key, one in found.items()}
-        return timeline(self.schedule, len(self._stages), self.batches, seconds, send)
-
-    @boundary
-    def fullest_tile_bytes(self, params: Sequence[Any], x: Any, *targets: Any) -> int:
-        """Bytes on the fullest tile of any stage at its fullest moment, by the estimates. Nothing is run.
-
-        Args:
-            params, x, targets: arrays, or ``jax.ShapeDtypeStruct`` in their place.
-
-        Raises:
-            ValueError: a program of a stage does not fit.
-
-        Examples:
-            >>> import jax, jax.numpy as jnp, jax_ipu
-            >>> w, x = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((32, 64), "float32")
-            >>> pipe = jax_ipu.pipeline([lambda w, x: jnp.mean(x @ w)], devices=["IPU 0"])
-            >>> pipe.fullest_tile_bytes([w], x) > 0
-            True
-        """
-        found, _ = self._estimates(params, x, targets)
-        return max(one.fullest_tile_bytes or 0 for one in found.values())
-
-    def _estimates(
-        self, params: Sequence[Any], x: Any, targets: Any
-    ) -> tuple[dict[tuple[int, bool], Estimate], list[Any]]:
-        """The estimates of the stages' programs, forward and backward, and what each stage is given."""
-        import jax
-
-        params, (x, targets) = jax.tree.map(shape_of, list(params)), jax.tree.map(shape_of, (x, targets))
-        x, targets = self._shapes_of_parts((x, targets), self.batches)
-        inputs = self._check_stages(params, x, targets)[:-1]
-        found: dict[tuple[int, bool], Estimate] = {}
-        slot = struct((), "int32")
-        for number, stage in enumerate(self._stages):
-            own, given = params[number], inputs[number]
-            sums = jax.tree.map(self._of_one_ipu, stage.zeros(own))
-            if stage.last:
-                found[number, True] = self._fitting(stage.run_last, (own, sums, given, targets))
-                continue
-            stash = self._stash_shapes(number, own, given)
-            found[number, False] = self._fitting(stage.run_forward, (own, stash, slot, given))
-            found[number, True] = self._fitting(stage.run_backward, (own, sums, stash, slot, inputs[number + 1]))
-        return found, inputs
-
-    def _fitting(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Estimate:
-        options = {**self._options, **WITHOUT_ADVICE}
-        found = estimate(function, *arguments, donate_argnums=1, compiler_options=options)
-        if found.seconds is None or not found.fits:
-            raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
-        return found
-
     # ----------------------------------------------------------------------------------------------------------------
 
     def _run(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> None:
@@ -374,29 +298,6 @@ class Pipeline:
         part = rows // self.batches
         return [jax.tree.map(lambda a, k=k: a[k * part : (k + 1) * part], arrays) for k in range(self.batches)]
 
-    def _check_rows(self, rows: int) -> None:
-        if rows == 0 or rows % self.batches:
-            raise ValueError(f"a batch of {rows} rows cannot be cut into {self.batches} equal micro-batches")
-        if rows // self.batches % self._replicas:
-            raise ValueError(
-                f"micro-batches of {rows // self.batches} rows cannot be cut over the {self._replicas} IPUs of a stage"
-            )
-
-    def _shapes_of_parts(self, tree: Any, batches: int = 1) -> Any:
-        """The shapes of what one IPU has of arrays that are cut into micro-batches, and over the IPUs of a stage."""
-        import jax
-
-        def part(array: Any) -> Any:
-            self._check_rows(array.shape[0] * self.batches // batches)
-            return struct((array.shape[0] // batches // self._replicas, *array.shape[1:]), array.dtype)
-
-        return jax.tree.map(part, tree)
-
-    def _of_one_ipu(self, array: Any) -> Any:
-        """The shape of its part of what has a first dimension for the IPUs of a stage, if these are several."""
-        shape, first = tuple(array.shape), 0 if self._replicas == 1 else 1
-        return struct((1,) * first + shape[first:], array.dtype)
-
     def _prepare(self, params: Sequence[Any], rows: Any, targets: tuple[Any, ...]) -> None:
         """Makes the sums and stashes that are not there yet."""
         import jax
@@ -417,53 +318,6 @@ class Pipeline:
             stash = None if stage.last else self._stash_shapes(number, shapes[0][number], inputs[number])
             whole = jax.tree.map(lambda s: np.zeros((s.shape[0] * self._replicas, *s.shape[1:]), s.dtype), stash)
             self._stashes.append(stage.put_parts(whole))
-
-    def _stash_shapes(self, number: int, params: Any, x: Any) -> Any:
-        import jax
-
-        depth = most_in_flight(self.schedule, number, len(self._stages), self.batches)
-        kept, _ = jax.eval_shape(self._stages[number].keep, params, x)
-        return jax.tree.map(lambda a: struct((depth, *a.shape), a.dtype), kept)
-
-    def _check_stages(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> list[Any]:
-        """What each stage is given; raises where a stage does not take it."""
-        import jax
-        import jax.numpy as jnp
-
-        inputs = [jax.tree.map(shape_of, x)]
-        for number, (stage, one) in enumerate(zip(self._stages, params, strict=True)):
-            if whole := [leaf for leaf in jax.tree.leaves(one) if not jnp.issubdtype(leaf.dtype, jnp.inexact)]:
-                raise ValueError(
-                    f"stage {number} has weights of {_described(whole)}, which have no gradient: weights are floats; a"
-                    " function may use other arrays without being given them"
-                )
-            extra = targets if stage.last else ()
-            try:
-                result = jax.eval_shape(stage.function, one, inputs[number], *extra)
-            except Exception as error:
-                given = _described(inputs[number])
-                raise ValueError(f"stage {number} does not take {given}: {type(error).__name__}: {error}") from error
-            if stage.last:
-                if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
-                    raise ValueError(f"the last stage returns {_described(result)}, not a loss: a scalar of floats")
-            elif not (leaves := jax.tree.leaves(result)) or not all(
-                jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves
-            ):
-                raise ValueError(f"stage {number} returns {_described(result)}: activations between stages are floats")
-            inputs.append(result)
-        return inputs
-
-
-def _leaves(tree: Any) -> list[Any]:
-    import jax
-
-    return jax.tree.leaves(tree)
-
-
-def _described(tree: Any) -> str:
-    import jax
-
-    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(tree)) or "nothing"
 
 
 def _several(devices: Any) -> list[Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jax_ipu.integration.programs import Program
     from jax_ipu.reports.alternatives import Question
 
-__all__ = ["NoFrontEnd", "Report", "ReportComparison", "report", "report_of"]
+__all__ = ["NoFrontEnd", "Report", "ReportComparison", "checked_path", "report", "report_of"]
 
 
 @overload

@@ -21,7 +21,9 @@ from jax_ipu.compiler.types import Shape, type_text
 from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.reports.layers import NOWHERE, CostTree, Place, first_place, functions_of, is_member, titles
 from jax_ipu.reports.operations import operations_of
+from jax_ipu.reports.schedule import of_loops
 from jax_ipu.reports.sources import Sources
+from jax_ipu.reports.stage_loops import StageLoop, stage_loops
 from jax_ipu.version import __version__
 
 FORMAT, VERSION = "jax_ipu report", 1
@@ -60,11 +62,14 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
         "phases": [{"name": name, "seconds": round(s, 6)} for name, s in compilation.phases.items()],
         "insights": [],
         "run": None,
+        "schedule": None,
     }
     if profile is None:
         data |= _without_profile(error)
     else:
         data |= _with_profile(profile, arguments, sources, target, planned)
+        if planned and compilation.num_ipus > 1 and (loops := _stage_loops(compilation)):
+            data["schedule"] = of_loops(loops, data["tree"], profile.steps)
     data["libraries"] = _libraries(compilation, sources)
     data["sources"] = sources.as_list()
     return data
@@ -93,6 +98,15 @@ def _batch(compilation: Compilation) -> int | None:
         parts = parts_along(module, *next(iter(batch.axes.items())))
     module.release()
     return None if batch is None or (compilation.num_ipus > 1 and parts == 1) else batch.size * parts
+
+
+def _stage_loops(compilation: Compilation) -> list[StageLoop]:
+    if compilation.legal is None:
+        return []
+    module = without_calls(compilation.legal)
+    found = stage_loops(module)
+    module.release()
+    return found
 
 
 def plain(value: Any) -> Any:

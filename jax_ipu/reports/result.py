@@ -228,7 +228,21 @@ class Report(_Saved):
             >>> len(report.as_dict()["run"]["runs"])
             1
         """
-        report = Report({**self._data, "run": run_data(path, self._data["program"]["name"])})
+        return self._with("run", run_data(path, self._data["program"]["name"]))
+
+    def with_schedule(self, schedule: Mapping[str, Any]) -> Report:
+        """This report with the schedule of a pipeline: `schedule` of docs/report_format.md.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4").with_schedule({"kind": "grouped"})
+            >>> report.as_dict()["schedule"]["kind"]
+            'grouped'
+        """
+        return self._with("schedule", schedule)
+
+    def _with(self, key: str, value: Mapping[str, Any]) -> Report:
+        report = Report({**self._data, key: value})
         report._is_plain = self._is_plain
         return report
 

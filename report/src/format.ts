@@ -236,6 +236,21 @@ export interface Run {
   lines: RunLine[];
 }
 
+/** What each IPU of a pipeline does, in cycles. */
+export interface Schedule {
+  /** "loop", or the schedule of a pipeline of several programs. */
+  kind: string;
+  stages: number;
+  batches: number;
+  executions: number;
+  duration: number;
+  /** The part of the time of all IPUs in which they wait. */
+  idle: number;
+  rows: { ipu: number; stage: number; work: number; links: number; other: number; idle: number }[];
+  /** One for each of `rows`; of a micro-batch the name is its number. */
+  lines: RunLine[];
+}
+
 export interface ReportData {
   format: string;
   version: number;
@@ -260,5 +275,6 @@ export interface ReportData {
   host: { streams: Stream[] | null } | null;
   insights: Insight[];
   run?: Run | null;
+  schedule?: Schedule | null;
   phases: { name: string; seconds: number }[];
 }

@@ -15,10 +15,11 @@ import { memory } from "./views/memory";
 import { operations } from "./views/operations";
 import { program as tree } from "./views/program";
 import { run } from "./views/run";
+import { schedule } from "./views/schedule";
 import { source } from "./views/source";
 import { summary } from "./views/summary";
 
-const views: View[] = [summary, insights, memory, liveness, tree, operations, execution, exchange, source, compare, run];
+const views: View[] = [summary, insights, memory, liveness, tree, operations, execution, exchange, source, compare, run, schedule];
 
 const shortcuts: [string, string][] = [
   ["1 … 9, 0", "show a view"],

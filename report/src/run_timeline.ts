@@ -1,7 +1,7 @@
-// The timeline of the Run view: threads of the host, measured, above the phases of the chip, modelled, on one axis.
+// The timeline of the views Run and Schedule: lines of events on one axis, those of the host, measured, above those of the chip, modelled.
 import { facts, h, key, on, perFrame, sized, tooltip, within } from "./dom";
-import type { Run, RunLine } from "./format";
-import { integer, seconds } from "./numbers";
+import type { RunLine } from "./format";
+import { cycles, integer, seconds } from "./numbers";
 import { colour } from "./theme";
 import { marks, Sight } from "./timeline";
 
@@ -29,6 +29,9 @@ export const kinds: Record<string, [string, string]> = {
   sync: ["Sync", "sync"],
   "host link": ["Host link", "temporaries"],
   links: ["IPU-Links", "links"],
+  forward: ["Micro-batches, forward", "kind-0"],
+  backward: ["Micro-batches, backward", "kind-1"],
+  idle: ["Idle", "problem"],
 };
 
 interface Row {
@@ -39,7 +42,7 @@ interface Row {
   events: number[];
 }
 
-const ns = (value: number) => seconds(value * 1e-9);
+export const ns = (value: number | null | undefined) => seconds(value === null || value === undefined ? value : value * 1e-9);
 
 /** An axis label that differs from its neighbours. */
 const mark = (value: number, span: number) => (span < 20_000 ? `${integer(value)} ns` : span < 20_000_000 ? `${integer(value / 1e3)} µs` : `${integer(value / 1e6)} ms`);
@@ -56,9 +59,11 @@ export function nested(line: RunLine): number[][] {
   return levels;
 }
 
-export function runTimeline(run: Run) {
+/** Times are nanoseconds, or cycles if `inCycles`; `stops` are begins and durations that N goes to, one after the other. */
+export function runTimeline(run: { duration: number; lines: RunLine[] }, what: string, stops: { begin: number; duration: number }[], next: string, inCycles = false) {
+  const text = inCycles ? (value: number) => `${cycles(value)} cycles` : ns;
   const sight = new Sight(run.duration, Math.min(run.duration, 20));
-  const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of a run: the host, measured, and the chip, modelled. Left and right arrows move, plus and minus zoom, F shows all, N goes to the next run." });
+  const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `${what}. Left and right arrows move, plus and minus zoom, F shows all, N goes to the ${next}.` });
   const line = h("div.hover-line", { hidden: true });
   const stage = h("div.timeline", null, canvas, line);
   const tip = tooltip(stage);
@@ -70,8 +75,8 @@ export function runTimeline(run: Run) {
   for (const clock of ["measured", "modelled"] as const) {
     const lines = run.lines.filter((one) => one.clock === clock);
     if (!lines.length) continue;
-    heads.push({ top: height, text: clock === "measured" ? "Measured: what this machine did" : "Modelled: what the chip would do", colour: clock === "measured" ? "accent" : "good" });
-    height += headHeight;
+    if (!inCycles) heads.push({ top: height, text: clock === "measured" ? "Measured: what this machine did" : "Modelled: what the chip would do", colour: clock === "measured" ? "accent" : "good" });
+    if (!inCycles) height += headHeight;
     for (const one of lines) {
       nested(one).forEach((events, level) => {
         rows.push({ line: one, title: level ? "" : one.name, top: height, events });
@@ -99,11 +104,11 @@ export function runTimeline(run: Run) {
   const redraw = perFrame(() => {
     const width = stage.clientWidth;
     if (width < 20) return;
-    gutter = width > 640 ? 150 : 0;
+    gutter = width > 640 ? 150 : inCycles ? 44 : 0;
     inside = Math.max(1, width - gutter);
     const pen = sized(canvas, width, height);
     const muted = colour("muted");
-    const text = colour("text");
+    const dark = colour("text");
     pen.strokeStyle = colour("grid");
     for (const value of marks(sight.from, sight.to, inside / 110)) {
       const x = Math.round(xOf(value)) + 0.5;
@@ -112,7 +117,7 @@ export function runTimeline(run: Run) {
       pen.lineTo(x, height);
       pen.stroke();
       pen.fillStyle = muted;
-      if (x + 60 < width) pen.fillText(mark(value, sight.span), x + 3, 8);
+      if (x + 60 < width) pen.fillText(inCycles ? cycles(value) : mark(value, sight.span), x + 3, 8);
     }
     pen.save();
     pen.beginPath();
@@ -135,7 +140,7 @@ export function runTimeline(run: Run) {
         if (room > 22) {
           const name = row.line.names[event];
           const letters = Math.floor(room / 6);
-          pen.fillStyle = ["compute", "exchange", "sync", "host link", "links", "callback"].includes(row.line.kinds[event]) ? colour("on-bar") : text;
+          pen.fillStyle = ["compute", "exchange", "sync", "host link", "links", "callback", "idle"].includes(row.line.kinds[event]) ? colour("on-bar") : dark;
           pen.fillText(name.length > letters ? `${name.slice(0, Math.max(1, letters - 1))}…` : name, visible + 4, row.top + rowHeight / 2 + 0.5);
         }
       }
@@ -148,7 +153,7 @@ export function runTimeline(run: Run) {
     }
     if (gutter) {
       pen.fillStyle = muted;
-      for (const row of rows) if (row.title) pen.fillText(row.title.length > 24 ? `${row.title.slice(0, 23)}…` : row.title, 2, row.top + rowHeight / 2);
+      for (const row of rows) if (row.title) pen.fillText(gutter < 100 ? row.title.split(",")[0] : row.title.length > 24 ? `${row.title.slice(0, 23)}…` : row.title, 2, row.top + rowHeight / 2);
     }
   });
 
@@ -164,12 +169,12 @@ export function runTimeline(run: Run) {
     if (index === undefined || row.line.begin[index] > time + sight.span / inside) return null;
     const event = row.line.event[index];
     return h("div", null,
-      h("b", null, row.line.names[event]),
-      h("small", null, ` ${row.line.clock}`),
+      h("b", null, row.line.names[event] || kinds[row.line.kinds[event]][0]),
+      h("small", null, ` ${inCycles ? row.line.name : row.line.clock}`),
       facts([
         ["Kind", kinds[row.line.kinds[event]]?.[0] ?? row.line.kinds[event]],
-        ["Begins", ns(row.line.begin[index])],
-        ["Takes", ns(row.line.duration[index])],
+        ["Begins", text(row.line.begin[index])],
+        ["Takes", text(row.line.duration[index])],
       ]),
     );
   }
@@ -192,9 +197,10 @@ export function runTimeline(run: Run) {
     redraw();
   };
   let shown = -1;
-  const next = () => {
-    shown = (shown + 1) % run.runs.length;
-    show(run.runs[shown].begin, run.runs[shown].duration);
+  const showNext = () => {
+    if (!stops.length) return;
+    shown = (shown + 1) % stops.length;
+    show(stops[shown].begin, stops[shown].duration);
   };
 
   let drag: { x: number; from: number } | null = null;
@@ -208,11 +214,11 @@ export function runTimeline(run: Run) {
       sight.move(drag.from - sight.from - ((event.offsetX - drag.x) / inside) * sight.span);
       redraw();
     }
-    const text = drag ? null : describe(event.offsetX, event.offsetY);
-    line.hidden = !text;
-    if (text) {
+    const found = drag ? null : describe(event.offsetX, event.offsetY);
+    line.hidden = !found;
+    if (found) {
       line.style.left = `${event.offsetX}px`;
-      tip.show(text, event.offsetX, event.offsetY);
+      tip.show(found, event.offsetX, event.offsetY);
     } else tip.hide();
   });
   on(canvas, "pointerup", () => (drag = null));
@@ -237,7 +243,7 @@ export function runTimeline(run: Run) {
     { passive: false },
   );
   on(canvas, "keydown", (event) => {
-    const moves: Record<string, () => void> = { ArrowRight: () => move(0.1), ArrowLeft: () => move(-0.1), ArrowUp: () => zoom(0.7), ArrowDown: () => zoom(1 / 0.7), "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), f: fit, n: next };
+    const moves: Record<string, () => void> = { ArrowRight: () => move(0.1), ArrowLeft: () => move(-0.1), ArrowUp: () => zoom(0.7), ArrowDown: () => zoom(1 / 0.7), "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), f: fit, n: showNext };
     const action = moves[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!action || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -246,9 +252,9 @@ export function runTimeline(run: Run) {
   const observer = new ResizeObserver(redraw);
   observer.observe(stage);
   const found = new Set(run.lines.flatMap((one) => one.kinds));
-  const button = (text: string, label: string, action: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
+  const button = (name: string, label: string, action: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick: action }, name);
   const tools = h("div.tools", null,
-    h("div.choice", { role: "group", "aria-label": "Zoom" }, button("+", "Zoom in (+)", () => zoom(0.5)), button("−", "Zoom out (−)", () => zoom(2)), button("All", "Show all (F)", fit), button("Next run", "Zoom to the next run of the program on the chip (N)", next)),
+    h("div.choice", { role: "group", "aria-label": "Zoom" }, button("+", "Zoom in (+)", () => zoom(0.5)), button("−", "Zoom out (−)", () => zoom(2)), button("All", "Show all (F)", fit), button(`Next ${next}`, `Zoom to the next ${next} (N)`, showNext)),
   );
   const legend = h("ul.legend", null, Object.entries(kinds).map(([kind, [title, name]]) => (found.has(kind) ? h("li", null, key(name), title) : null)));
   return { element: h("div", null, tools, stage, legend), show, redraw, destroy: () => observer.disconnect() };

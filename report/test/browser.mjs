@@ -10,9 +10,9 @@ import { chromium } from "./chromium.mjs";
 import { allRowsAsFiles, chosenRowsAsFiles, droppedReports, savingInto } from "./files.mjs";
 import { page } from "./page.mjs";
 import { layered, synthetic } from "./synthetic.mjs";
-import { syntheticRun } from "./synthetic_run.mjs";
+import { syntheticRun, syntheticSchedule } from "./synthetic_run.mjs";
 
-const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare", "run"];
+const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare", "run", "schedule"];
 const expand = (column) => (Array.isArray(column) ? column : column.rle.flatMap((value, i) => (i % 2 ? [] : new Array(column.rle[i + 1]).fill(value))));
 const shortName = (one) => one.title ?? one.name.replace(/(:\d+) \(.*\)$/, "$1");
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -367,6 +367,18 @@ async function figures(tab, report) {
     await tab.click("tr.selectable");
     assert.ok((await tab.chips()).operation, "a line selects its operation");
   }
+  await tab.show("schedule");
+  if (report.schedule) {
+    const { rows, lines, idle, duration } = report.schedule;
+    near(await tab.figure("schedule_idle"), idle, "the share of bubbles");
+    for (const [at, row] of rows.entries()) {
+      for (const key of ["work", "links", "other", "idle"]) near(await tab.figure(`${key}_${at}`), row[key], `${key} of IPU ${row.ipu}`);
+      assert.equal(row.work + row.links + row.other + row.idle, duration, "a row is all of the time");
+      near(sum(lines[at].event.map((event, i) => (lines[at].kinds[event] === "idle" ? lines[at].duration[i] : 0))), row.idle, `bubbles of IPU ${row.ipu}`);
+    }
+    near(idle, sum(rows.map((row) => row.idle)) / (rows.length * duration), "the share is that of the rows");
+    assert.ok((await tab.colours(".timeline canvas")) > 4, "the schedule is drawn");
+  } else assert.equal(await tab.count("#panel .empty"), 1);
   await tab.show("compare");
 }
 
@@ -400,7 +412,7 @@ async function check(name, body) {
   }
 }
 
-const fitting = { ...synthetic({ tiles: 64, steps: 60 }), run: syntheticRun() };
+const fitting = { ...synthetic({ tiles: 64, steps: 60 }), run: syntheticRun(), schedule: syntheticSchedule() };
 const tight = synthetic({ tiles: 64, steps: 20, fits: false });
 const bare = synthetic({ tiles: 64, fits: false, bare: true });
 const four = synthetic({ tiles: 64, steps: 20, ipus: 4 });
@@ -528,7 +540,7 @@ async function behaviour() {
       assert.equal(await tab.tab.$eval('[role="tab"][aria-selected="true"]', (element) => element.id), `tab-${view}`);
       assert.equal(await tab.tab.evaluate(() => document.activeElement.id), `tab-${view}`);
     }
-    const outline = await tab.tab.$eval("#tab-run", (element) => getComputedStyle(element).outlineStyle);
+    const outline = await tab.tab.$eval("#tab-schedule", (element) => getComputedStyle(element).outlineStyle);
     assert.equal(outline, "solid", "the focus is visible");
     await tab.tab.keyboard.press("6");
     await tab.settle();
@@ -591,6 +603,38 @@ async function behaviour() {
     await tab.tab.mouse.move(0, 0);
     assert.equal(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), whole, "all of it again");
     await tab.close();
+  });
+
+  await check("a schedule: a row for each IPU", async () => {
+    for (const width of [1280, 400]) {
+      const tab = await Tab.open([fitting], { width, hash: "#view=schedule" });
+      const selector = ".timeline canvas";
+      const { duration } = fitting.schedule;
+      const gutter = width > 640 ? 150 : 44;
+      const box = await (await tab.tab.$(selector)).boundingBox();
+      const under = async (time, row) => {
+        await tab.tab.mouse.move(box.x + gutter + (time / duration) * (box.width - gutter), box.y + 20 + row * 25 + 8);
+        await tab.settle();
+        return tab.text(".timeline .tip");
+      };
+      assert.match(await under(150, 0), /^1 IPU 0, stage 0.*forward.*Begins110 cycles.*Takes100 cycles/, "a micro-batch");
+      assert.match(await under(50, 1), /^idle IPU 1, stage 1.*Idle.*Takes100 cycles/, "a bubble");
+      assert.match(await under(105, 1), /IPU-Links.*Takes10 cycles/, "a copy");
+      const whole = await tab.tab.$eval(selector, (canvas) => canvas.toDataURL());
+      await tab.tab.focus(selector);
+      await tab.tab.keyboard.press("n");
+      await tab.settle();
+      await tab.tab.mouse.move(0, 0);
+      const zoomed = await tab.tab.$eval(selector, (canvas) => canvas.toDataURL());
+      assert.notEqual(zoomed, whole, "a micro-batch from its first stage to its last");
+      await tab.tab.keyboard.press("ArrowRight");
+      await tab.settle();
+      assert.notEqual(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), zoomed, "the arrow moves");
+      await tab.tab.keyboard.press("f");
+      await tab.settle();
+      assert.equal(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), whole, "all of it again");
+      await tab.close();
+    }
   });
 
   await check("a second report from a file", async () => {

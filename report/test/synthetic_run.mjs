@@ -1,4 +1,4 @@
-// A run beside a synthetic report: three threads and a chip, two runs.
+// Beside a synthetic report: a run, with three threads and a chip, and the schedule of a pipeline of two stages.
 
 function line(name, clock, device, events) {
   const names = [...new Set(events.map(([event, kind]) => `${event}\0${kind}`))];
@@ -27,4 +27,18 @@ export function syntheticRun() {
       line("Host link", "modelled", 0, each([["from host: images", "host link", 60_000, 4_000]])),
     ],
   };
+}
+
+/** Three micro-batches, forward only: a stage takes 100 cycles, a copy 10. */
+export function syntheticSchedule() {
+  const trips = [0, 1, 2, 3];
+  const lines = [0, 1].map((stage) =>
+    line(`IPU ${stage}, stage ${stage}`, "modelled", stage, trips.flatMap((trip) => {
+      const batch = trip - stage;
+      const work = batch >= 0 && batch < 3 ? [String(batch), "forward"] : ["idle", "idle"];
+      return [[...work, trip * 110, 100], ["", "links", trip * 110 + 100, 10]];
+    })),
+  );
+  const rows = [0, 1].map((stage) => ({ ipu: stage, stage, work: 300, links: 40, other: 0, idle: 100 }));
+  return { kind: "loop", stages: 2, batches: 3, executions: 1, duration: 440, idle: 200 / 880, rows, lines };
 }

@@ -296,7 +296,7 @@ def test_timeline_refuses_a_stage_that_does_not_fit(monkeypatch):
     def too_large(*args, **options):
         return replace(jax_ipu.estimate(*args, **options), fits=False, reason="out of IPU memory")
 
-    monkeypatch.setattr("jax_ipu.pipelines.training.estimate", too_large)
+    monkeypatch.setattr("jax_ipu.pipelines.planned.estimate", too_large)
     params, batch = model()
     pipe = jax_ipu.pipeline(STAGES, devices=IPUS[:4], gradient_accumulation=BATCHES)
     with pytest.raises(ValueError, match="does not fit on an IPU: out of IPU memory"):

@@ -284,7 +284,7 @@ def test_the_format_is_documented(made):
     documented = {word for code in re.findall(r"`([^`]+)`", FORMAT) for word in re.findall(r"\w+", code)}
     assert not set(keys_of({**data, "estimate": None})) - documented
     top = "format version jax_ipu program chip estimate accuracy sources operations steps tile_compute tree variables"
-    top += " liveness memory tile_memory exchange host insights phases layers functions frames run libraries"
+    top += " liveness memory tile_memory exchange host insights phases layers functions frames run libraries schedule"
     assert set(data) == set(top.split())
 
 

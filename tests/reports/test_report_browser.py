@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
+from support.stage_loops import equal_stages, stage_arguments
 
 REPORT = Path(__file__).parents[2] / "report"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -43,6 +44,8 @@ PROGRAMS = (
     ("CNN", cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), "bow:64"),
     ("loops", loops, (shape(8, 32), shape(dtype=jnp.int32)), "ipu2:32"),
     ("four IPUs", lambda x: x - x.mean(0), (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), "ipu2:32"),
+    ("equal stages", equal_stages, stage_arguments(), "ipu2:32"),
+    ("gradients of equal stages", jax.grad(lambda *args: equal_stages(*args).sum()), stage_arguments(), "ipu2:32"),
     ("host memory", layers, (shape(6, 64, 64, sharding=IN_HOST_MEMORY), shape(32, 64)), "ipu2:32"),
     ("too large for its buffers", jnp.dot, (shape(1290, 1290), shape(1290, 1290)), "ipu2:32"),
     ("too large", lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), "ipu2:32"),
@@ -62,14 +65,20 @@ def test_synthetic_reports():
 @needs_chromium
 def test_real_reports(tmp_path):
     cases, made = [], {}
-    for number, (name, function, arguments, target) in enumerate(PROGRAMS):
-        report = made[name] = jax_ipu.report(function, *arguments, target=target)
+    stage = (lambda w, x: x @ w, lambda w, x: jnp.mean(x @ w))
+    pipe = jax_ipu.pipeline(stage, devices=["IPU 0", "IPU 1"], gradient_accumulation=4)
+    reports = {
+        name: jax_ipu.report(function, *arguments, target=target) for name, function, arguments, target in PROGRAMS
+    }
+    reports["pipeline"] = pipe.report([shape(64, 64)] * 2, shape(32, 64))
+    for number, (name, report) in enumerate(reports.items()):
+        made[name] = report
         files = [report.save(tmp_path / f"{number}.{kind}") for kind in ("html", "json")]
         cases.append(f"{name}={','.join(map(str, files))}")
     for first, second in (("MNIST step", "too large for its buffers"), ("CNN", "loops")):
         page = made[first].compare(made[second]).save(tmp_path / f"{first}.html")
         files = [page, *(made[name].save(tmp_path / f"{name}.json") for name in (first, second))]
         cases.append(f"{first} and {second}={','.join(map(str, files))}")
-    assert "ok" in run("node", "test/model.mjs", *map(str, sorted(tmp_path.glob("[0-9].json"))))
+    assert "ok" in run("node", "test/model.mjs", *map(str, sorted(tmp_path.glob("[0-9]*.json"))))
     printed = run("node", "test/browser.mjs", "--only", *cases)
     assert printed.count("ok ") == len(cases)

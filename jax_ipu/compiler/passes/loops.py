@@ -22,7 +22,7 @@ def _run_block(block: Block) -> None:
             ops.append(op)
             continue
         _capture_invariant(op)
-        count = _trip_count(op)
+        count = trip_count(op)
         if count is None:
             ops.append(op)
         elif count == 0 or not (op.results or has_effect(op)):
@@ -54,7 +54,7 @@ def _capture_invariant(op: Op) -> None:
         keep_state(op, keep)
 
 
-def _trip_count(op: Op) -> int | None:
+def trip_count(op: Op) -> int | None:
     """The number of trips of a loop like `for (i = const; i < const; i += const)`; None for other loops."""
     condition, body = op.regions
     predicate = condition.results[0]

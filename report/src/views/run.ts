@@ -3,12 +3,10 @@ import { indices } from "../chart";
 import { empty, h, panel, plainTable } from "../dom";
 import { figure } from "../figure";
 import type { Run } from "../format";
-import { cycles, integer, seconds } from "../numbers";
-import { kinds, nested, runTimeline } from "../run_timeline";
+import { cycles, integer } from "../numbers";
+import { kinds, nested, ns, runTimeline } from "../run_timeline";
 import { numbers, Table } from "../table";
 import type { Built, Context, View } from "../view";
-
-const ns = (value: number | null | undefined) => seconds(value === null || value === undefined ? value : value * 1e-9);
 
 /** Time of each kind of event, outermost events only, in the lines of one clock. */
 function byKind(run: Run, clock: string): [string, number][] {
@@ -34,7 +32,7 @@ function build(context: Context): Built {
       ),
     };
   }
-  const time = runTimeline(run);
+  const time = runTimeline(run, "Timeline of a run: the host, measured, and the chip, modelled", run.runs, "run");
   const clock = context.program.data.chip.clock_hz;
   const table = new Table<number>({
     id: "runs",
