@@ -46,7 +46,8 @@ def map_program(
     memory = tiles * target.bytes_per_tile if settings.fit == "on" else 0
     # Code and buffers of the exchange take some.
     io_bytes = int(0.9 * settings.io_tiles * target.bytes_per_tile)
-    optimized = pipeline.optimize(program, memory, settings.outline == "always", change, tiles, io_bytes)
+    frugal, threshold = settings.outline == "always", settings.outline_threshold
+    optimized = pipeline.optimize(program, memory, frugal, change, tiles, io_bytes, threshold)
     return map_tensors(optimized, settings.mapping)
 
 

@@ -237,12 +237,13 @@ class Module:
     """A program: functions by name, one of them "main". It runs on `num_replicas * num_partitions` IPUs.
 
     `memory`: bytes of the tiles of each IPU, or 0 where passes need not save memory; `frugal`: memory comes first.
-    `num_tiles`: of each IPU, or 0 if they are not known; `io_bytes`: of the tiles for input and output.
+    `num_tiles`: of each IPU, or 0 if they are not known; `io_bytes`: of the tiles for input and output;
+    `outline_threshold`: what a function of repeated ops must be worth.
     """
 
     __slots__ = (
         *("attrs", "combined", "frugal", "functions", "io_bytes", "large_constants", "memory", "name"),
-        *("num_partitions", "num_replicas", "num_tiles", "origins", "source"),
+        *("num_partitions", "num_replicas", "num_tiles", "origins", "outline_threshold", "source"),
     )
 
     def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any], source: Any = None) -> None:
@@ -257,6 +258,7 @@ class Module:
         self.large_constants: list[Any] = []
         self.num_replicas = self.num_partitions = 1
         self.memory, self.frugal, self.num_tiles, self.io_bytes = 0, False, 0, 0
+        self.outline_threshold = 1.0
 
     @property
     def main(self) -> Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -37,6 +38,8 @@ class Options(NamedTuple):
     mapping: str = "demand"
     available_memory_proportion: float = 0.6  # of the memory of a tile, for temporaries of a product
     outline: str = "memory"  # outline repeated blocks: if it does not fit otherwise, "always", "never"
+    # What the ops of a function of repeated blocks must be worth together, as PopART counts: see passes/outline.py.
+    outline_threshold: float = 1.0
     partials_type: str = "float"  # of the partial sums of f16 products and convolutions, or "half"
     # How long to try what makes a program fit that does not, for the error message.
     advice_seconds: float = 20.0
@@ -82,6 +85,7 @@ def compile_options(serialized: bytes) -> Options:
         _choice("mapping", values.get("mapping", defaults.mapping), MAPPINGS),
         _proportion(values.get("available_memory_proportion", repr(defaults.available_memory_proportion))),
         _choice("outline", values.get("outline", defaults.outline), OUTLINING),
+        _threshold(values.get("outline_threshold", repr(defaults.outline_threshold))),
         _choice("partials_type", values.get("partials_type", defaults.partials_type), PARTIALS_TYPES),
         _seconds(values.get("advice_seconds", repr(defaults.advice_seconds))),
         values.get("poplibs", defaults.poplibs),
@@ -134,6 +138,20 @@ def _proportion(text: str) -> float:
         raise CompileError(
             f"compiler option {_PREFIX}available_memory_proportion={text} is not valid; use a number above 0 and at "
             "most 1",
+            INVALID_ARGUMENT,
+        )
+    return value
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not math.isfinite(value):
+        raise CompileError(
+            f"compiler option {_PREFIX}outline_threshold={text} is not valid; use a number, and"
+            f" {_PREFIX}outline=never for no functions",
             INVALID_ARGUMENT,
         )
     return value

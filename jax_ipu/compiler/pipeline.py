@@ -192,6 +192,7 @@ def optimize(
     change: Change | None = None,
     num_tiles: int = 0,
     io_bytes: int = 0,
+    outline_threshold: float = 1.0,
 ) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 
@@ -202,12 +203,14 @@ def optimize(
         change: for a variant of the program.
         num_tiles: of an IPU; 0 if passes need not use all of them.
         io_bytes: of the tiles for input and output, for values that are read ahead.
+        outline_threshold: what a function of repeated ops must be worth.
 
     Raises:
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
     module.memory, module.frugal, module.num_tiles, module.io_bytes = memory, memory_first, num_tiles, io_bytes
+    module.outline_threshold = outline_threshold
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:

@@ -116,6 +116,85 @@ def test_values(function, mode):
     check_values(function, mode)
 
 
+def two_checkpointed(weights, x):
+    """Each block runs twice: forward, and once more for its gradient."""
+    block = jax.checkpoint(layer)
+
+    def loss(weights):
+        return (block(weights[1], block(weights[0], x)) ** 2).mean()
+
+    value, gradient = jax.value_and_grad(loss)(weights[:2])
+    return jax.tree.map(lambda w, g: w - 0.1 * g, weights[:2], gradient), value
+
+
+jitted_layer = jax.jit(layer)
+
+
+def two_apart(weights, x):
+    """Something else is computed between the calls."""
+    x = jitted_layer(weights[0], x)
+    x = jnp.cumsum(x @ jnp.tanh(x.T @ x), 0)
+    return jitted_layer(weights[1], x)
+
+
+def two_written_out(weights, x):
+    return layer(weights[1], layer(weights[0], x))
+
+
+TWICE = [(two_checkpointed, 4), (two_apart, 2), (two_written_out, 2)]
+
+
+@pytest.mark.parametrize(("function", "calls"), TWICE)
+def test_what_runs_twice_becomes_calls(function, calls):
+    """In a row or not; what a checkpoint computes again has the functions of the forward pass."""
+    module, outlined = compiled(function, *arguments(layers=2), outline="always")
+    _, repeated = compiled(function, *arguments(layers=2), outline="never")
+    numbers = {}
+    for call in calls_of(module):
+        numbers[call.attrs.get("of", call)] = numbers.get(call.attrs.get("of", call), 0) + 1
+    assert max(numbers.values()) == calls, numbers
+    assert code_bytes(outlined) < 0.95 * code_bytes(repeated)
+    # Operations of the function are planned once, and counted as often as they run.
+    products = [
+        [r.executions for r in c.report().operations if r.kind == "poplin::matMulGrouped"] for c in (outlined, repeated)
+    ]
+    assert sum(products[0]) == sum(products[1]) and len(products[0]) < 0.75 * len(products[1])
+
+
+@pytest.mark.parametrize("function", [function for function, _ in TWICE])
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+def test_values_of_what_runs_twice(function, mode):
+    check_values(function, mode)
+
+
+def test_an_executable_with_functions_that_run_twice_is_serialised():
+    args = arguments(16, 6, layers=2)
+    executable = compiler.compile(text_of(two_checkpointed, *args), "mlir", options(outline="always"), "ipu2:8")
+    again = _ipu.Executable.deserialize(executable.serialize())
+    inputs = [x.tobytes() for x in jax.tree.leaves(args)]
+    assert _ipu.run(again, inputs, "fast") == _ipu.run(executable, inputs, "fast")
+    assert again.cost.cycles == executable.cost.cycles
+
+
+def test_a_threshold_for_what_a_function_is_worth():
+    """PopART's measure: a product 1000, anything else 0.1. A layer has eight products."""
+
+    def found(**values):
+        settings = Options(outline="always", **values)
+        return calls_of(lowered(text_of(model, *arguments()), settings)[0].module)
+
+    assert Options().outline_threshold == 1.0
+    assert len(found()) == len(found(outline_threshold=-1.0)) == len(found(outline_threshold=8000.0)) == LAYERS
+    assert not found(outline_threshold=1e6)
+    program = text_of(model, *arguments(16, 6, layers=3))
+    for wrong in ("much", "nan", "inf"):
+        with pytest.raises(compiler.CompileError, match=f"ipu_outline_threshold={wrong} is not valid; use a number"):
+            compiler.compile(program, "mlir", options(outline_threshold=wrong), "ipu2:8")
+    same = compiler.compile(program, "mlir", options(outline="always", outline_threshold="1e9"), "ipu2:8")
+    never = compiler.compile(program, "mlir", options(outline="never"), "ipu2:8")
+    assert same.memory.code_bytes >= never.memory.code_bytes * 0.95
+
+
 def test_layers_whose_weights_are_gathered_become_calls():
     """Each collective has a channel of its own, in a function as little as elsewhere."""
     mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("x",))

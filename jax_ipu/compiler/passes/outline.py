@@ -7,14 +7,16 @@ it is called. Its operands are copied into variables of the function before each
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, has_effect, outside_operands, size_in_bytes
 from jax_ipu.compiler.passes.cse import structure_key
 
-MIN_CALLS = 3
 # A sequence must contain one of these: otherwise the copies cost more than the function saves.
 _HEAVY = frozenset(("dot_general", "convolution"))
+# What PopART says that an op is worth in a function (`getHighSubgraphValue`, `getLowSubgraphValue`).
+_HIGH_VALUE, _LOW_VALUE = 1000.0, 0.1
 # Attributes that only tell collectives apart: in a function, one is called several times.
 _NUMBER_OF_ONE = frozenset(("channel_handle",))
 _NEVER = frozenset(("while", "if", "case", "ipu.random_bits", "rng_bit_generator", "rng"))
@@ -22,13 +24,24 @@ _NEVER = frozenset(("while", "if", "case", "ipu.random_bits", "rng_bit_generator
 # them for a training step of GPT-2. A copy on few tiles has less.
 _CODE_BYTES_OF_OP, _CODE_BYTES_OF_COPY = 250_000, 150_000
 _MOST_SHIFTS = 64
+# Sequences that are looked for in the whole program, the longest first, and parts of one that are tried.
+_MOST_SEQUENCES, _MOST_PARTS = 100, 16
+# Blocks that follow each other, for the search that comes first.
+_FEWEST_IN_A_ROW = 3
+# Shorter ones have no room for the copies of an operand and a result around both calls.
+_SHORTEST = 3
 
 
 def run(module: Module) -> None:
-    """Replaces repeated sequences of main by calls, while that saves memory."""
+    """Replaces repeated sequences of main by calls, while that saves memory.
+
+    A sequence is worth a function if its ops are worth `module.outline_threshold` or more. Blocks that follow each
+    other come first, as layers do; what is left of them, forward and backward, may have parts that are equal.
+    """
     block = module.main.block
-    while (found := _best_repetition(block)) is not None:
-        _outline(block, found)
+    for apart in (False, True):
+        while (found := _best_repetition(block, module.outline_threshold, apart)) is not None:
+            _outline(block, found)
 
 
 class _Repetition(NamedTuple):
@@ -56,25 +69,76 @@ class _Repetition(NamedTuple):
         return _code_bytes(work, calls) - calls * copies - sum(sizes)
 
 
-def _best_repetition(block: Block) -> _Repetition | None:
+class _Candidate(NamedTuple):
+    """Windows of equal keys; all of them may start up to `slack` later. `repeats`: each begins where one ends."""
+
+    starts: tuple[int, ...]
+    length: int
+    slack: int
+    repeats: bool
+
+    @property
+    def code_bytes(self) -> int:
+        return _code_bytes(self.length, len(self.starts))
+
+    def windows(self, ops: list[Op], first: int, last: int) -> list[list[Op]]:
+        """The ops of each window, from the position `first` in it to `last`."""
+        return [ops[start + first : start + last] for start in self.starts]
+
+
+def _best_repetition(block: Block, threshold: float, apart: bool) -> _Repetition | None:
+    """`apart`: two windows are enough, and they may lie anywhere."""
     ops = [op for op in block.ops if op.name not in ("constant", "return")]
     best, saved = None, 0
     # Try the candidates first that would save most without the copies.
     matched: set[int] = set()
-    for start, slack, period, count in sorted(_candidates(ops), key=lambda c: ((1 - c[3]) * c[2], c[2])):
-        if _code_bytes(period, count) <= saved:
+    for candidate in sorted(_candidates(ops, apart), key=lambda c: (-c.code_bytes, c.length, c.starts)):
+        if candidate.code_bytes <= saved:
             break
-        if any(period % known == 0 for known in matched):
+        if candidate.repeats and any(candidate.length % known == 0 for known in matched):
             continue  # a multiple of a block that is matched already
-        # The start of the windows decides which values are copied.
-        for shift in range(min(slack, _MOST_SHIFTS) + 1):
-            first = start + shift
-            found = _match([ops[first + k * period : first + (k + 1) * period] for k in range(count)])
-            if found is not None:
-                matched.add(period)
-                if found.saved_bytes() > saved:
-                    best, saved = found, found.saved_bytes()
+        for found in _matches(ops, candidate):
+            if _value(found.windows[0]) < threshold:
+                continue
+            if candidate.repeats:
+                matched.add(candidate.length)
+            if found.saved_bytes() > saved:
+                best, saved = found, found.saved_bytes()
     return best
+
+
+def _matches(ops: list[Op], candidate: _Candidate) -> Iterator[_Repetition]:
+    """The repetitions that a candidate has; the start of the windows decides which values are copied."""
+    if candidate.repeats:
+        for shift in range(min(candidate.slack, _MOST_SHIFTS) + 1):
+            found = _match(candidate.windows(ops, shift, shift + candidate.length))
+            if isinstance(found, _Repetition):
+                yield found
+        return
+    # Where the data flow differs in an op, it may be equal before it and from it on.
+    parts = [(0, candidate.length)]
+    for _ in range(_MOST_PARTS):
+        if not parts:
+            return
+        first, last = parts.pop(0)
+        found = _match(candidate.windows(ops, first, last))
+        if isinstance(found, _Repetition):
+            yield found
+            continue
+        after = max(first + 1, first + found)
+        following = [(first, first + found), (after, last)]
+        parts += [part for part in following if part[1] - part[0] >= _SHORTEST and _is_heavy(ops, candidate, part)]
+        parts.sort(key=lambda part: part[0] - part[1])
+
+
+def _is_heavy(ops: list[Op], candidate: _Candidate, part: tuple[int, int]) -> bool:
+    start = candidate.starts[0]
+    return any(op.name in _HEAVY for op in ops[start + part[0] : start + part[1]])
+
+
+def _value(window: list[Op]) -> float:
+    """What a function is worth, in PopART's measure."""
+    return sum(_HIGH_VALUE if op.name in _HEAVY else _LOW_VALUE for op in window if op.name not in VIEWS)
 
 
 def _code_bytes(period: int, count: int) -> int:
@@ -111,28 +175,59 @@ def _with_inner(op: Op) -> Iterator[Op]:
         yield from region.walk()
 
 
-def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
-    """Consecutive equal keys with a product or convolution: (start, how far it can shift, period, windows)."""
+def _candidates(ops: list[Op], apart: bool) -> Iterator[_Candidate]:
+    """Windows of equal keys with a product or convolution."""
     keys = _keys(ops)
     heavy: dict[int, list[int]] = {}
     for position, (op, key) in enumerate(zip(ops, keys, strict=True)):
         if op.name in _HEAVY:
             heavy.setdefault(key, []).append(position)
     distances = {b - a for places in heavy.values() for i, a in enumerate(places) for b in places[i + 1 : i + 9]}
-    for period in sorted(d for d in distances if d * MIN_CALLS <= len(ops)):
+    sequences: set[tuple[int, ...]] = set()
+    for distance in sorted(distances):
         start = 0
-        while start + period < len(keys):
+        while start + distance < len(keys):
             end = start
-            while end + period < len(keys) and keys[end] == keys[end + period]:
+            while end + distance < len(keys) and keys[end] == keys[end + distance]:
                 end += 1
-            count = (end - start) // period + 1
-            if count >= MIN_CALLS and any(op.name in _HEAVY for op in ops[start : start + period]):
-                yield start, (end - start) % period, period, count
+            equal, begin = end - start, start
             start = end + 1
+            own = ops[begin : begin + min(equal, distance)]
+            if equal < _SHORTEST or not any(op.name in _HEAVY for op in own):
+                continue
+            count = equal // distance + 1
+            if count >= (2 if apart else _FEWEST_IN_A_ROW):
+                starts = tuple(begin + k * distance for k in range(count))
+                yield _Candidate(starts, distance, equal % distance, True)
+            sequences.add(tuple(keys[begin : begin + len(own)]))
+    if apart:
+        yield from _apart(keys, heavy, sequences)
 
 
-def _match(windows: list[list[Op]]) -> _Repetition | None:
-    """The windows as a repetition; None where the data flow inside them differs."""
+def _apart(keys: list[int], heavy: dict[int, list[int]], sequences: set[tuple[int, ...]]) -> Iterator[_Candidate]:
+    """The windows anywhere that have the keys of a sequence, or of its beginning where windows would overlap."""
+    left = sorted(sequences, key=lambda s: (-len(s), s))[:_MOST_SEQUENCES]
+    seen = set(left)
+    while left:
+        sequence = left.pop(0)
+        anchor = next(i for i, key in enumerate(sequence) if key in heavy)
+        length = len(sequence)
+        starts: list[int] = []
+        places = [place - anchor for place in heavy[sequence[anchor]] if place >= anchor]
+        places = [place for place in places if tuple(keys[place : place + length]) == sequence]
+        closest = min((b - a for a, b in pairwise(places)), default=length)
+        if closest < length and (shorter := sequence[:closest]) not in seen and any(key in heavy for key in shorter):
+            seen.add(shorter)
+            left.append(shorter)
+        for place in places:
+            if not starts or place >= starts[-1] + length:
+                starts.append(place)
+        if len(starts) > 1:
+            yield _Candidate(tuple(starts), length, 0, False)
+
+
+def _match(windows: list[list[Op]]) -> _Repetition | int:
+    """The windows as a repetition, or the position of the first op whose data flow differs between them."""
     inside = [{result: (j, i) for j, op in enumerate(w) for i, result in enumerate(op.results)} for w in windows]
     slots: dict[tuple[Value, ...], int] = {}
     operands: list[list[tuple[str, int, int]]] = []
@@ -148,7 +243,7 @@ def _match(windows: list[list[Op]]) -> _Repetition | None:
             elif not any(place is not None for place in places) and not constants:
                 row.append(("external", slots.setdefault(values, len(slots)), 0))
             else:
-                return None
+                return j
         operands.append(row)
     outputs = {
         inside[k][result]
