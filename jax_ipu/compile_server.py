@@ -46,12 +46,16 @@ def main(arguments: list[str]) -> int:
         _answer(connection, _FAILED_PRECONDITION, f"{type(error).__name__}: {error}".encode())
         return 1
     _answer(connection, _OK, GREETING)
+    from jax_ipu.machine import memory_bytes
+
     for program, program_format, options, target in _requests(connection):
         try:
             chip = target.decode()
             options = _with_defaults(options)
             observe = _observer(program, options, chip)
-            executable = compile(program, program_format.decode(errors="replace"), options, chip, observe)
+            executable = compile(
+                program, program_format.decode(errors="replace"), options, chip, observe, memory_bytes()
+            )
             code, text = _OK, executable.serialize()
         except BaseException as error:
             code, text = _error(error)

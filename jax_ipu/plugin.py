@@ -40,6 +40,7 @@ from jax_ipu.integration import (
     tracebacks,
     transfer_guard,
 )
+from jax_ipu.machine import memory_bytes
 
 if TYPE_CHECKING:
     from jax_ipu import _ipu
@@ -174,7 +175,9 @@ def _compile(program: bytes | memoryview, program_format: str, options: bytes, t
             from jax_ipu.reports.automatic import observer
 
             observe = observer(bytes(program), options, target)
-        executable = compiler.compile(program, program_format, options, target, observe)
+        # A program over several processes is taken to run on as many machines.
+        machine = memory_bytes() * processes.count()
+        executable = compiler.compile(program, program_format, options, target, observe, machine)
         if executable.link_group and (reason := _hinders_linking(executable)):
             logger.warning("%s takes turns with the programs that it is to be linked with: %s", executable.name, reason)
         return executable

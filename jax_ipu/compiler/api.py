@@ -74,6 +74,7 @@ def compile(
     options: bytes,
     target: str,
     observe: Callable[[Compilation], None] | None = None,
+    machine: int | None = None,
 ) -> _ipu.Executable:
     """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
@@ -83,11 +84,12 @@ def compile(
         options: a serialised xla.CompileOptionsProto; b"" for the defaults.
         target: architecture and number of tiles, e.g. "ipu2:1472"; without a number, all tiles.
         observe: is given the compilation, also where the program does not fit.
+        machine: bytes of memory of the machine that is to run it, for what it keeps there; None where nobody says.
 
     Raises:
         CompileError: the program is not valid (INVALID_ARGUMENT) or uses what is not supported (UNIMPLEMENTED).
-        _ipu.OutOfMemory, or CompileError for what is seen early: it does not fit into the memory of the tiles
-            (RESOURCE_EXHAUSTED).
+        _ipu.OutOfMemory, or CompileError for what is seen early: it does not fit into the memory of the tiles, or into
+            that of the host (RESOURCE_EXHAUSTED).
         KeyboardInterrupt: Ctrl-C.
     """
     settings = compile_options(options)
@@ -95,7 +97,7 @@ def compile(
     ipu = parse_target(target)
     if settings.executable:
         return _loaded(settings.executable, parsed, f"{ipu.version}:{ipu.num_tiles}")
-    result = attempt(parsed, settings, ipu, detailed=observe is not None)
+    result = attempt(parsed, settings, ipu, detailed=observe is not None, machine=machine)
     if observe is not None:
         observe(result)
     if result.error is not None:
@@ -146,6 +148,7 @@ def attempt(
     target: _ipu.Target,
     detailed: bool = False,
     change: Change | None = None,
+    machine: int | None = None,
 ) -> Compilation:
     """All stages after "parse"; raises as `compile`, but not where the program does not fit.
 
@@ -153,6 +156,7 @@ def attempt(
         program, settings, target: what to compile, and for which IPU.
         detailed: plan operations with all that a profile needs.
         change: compile this variant of the program, without advice where it does not fit.
+        machine: bytes of memory of the machine that is to run it; None where nobody says.
     """
     plans = _ipu.TilePlanCache(detailed)
     built: BuiltProgram | None = None
@@ -162,7 +166,7 @@ def attempt(
         progress.stage("importing the program")
         try:
             legal = legalize(partition(program))
-            built = compile_to_fit(legal, settings, target, progress, plans, change)
+            built = compile_to_fit(legal, settings, target, progress, plans, change, machine)
         except NoFit as failure:
             reason = failure.error
             if change is None and legal is not None:

@@ -42,24 +42,32 @@ def check(block: Block, signature: Signature, target: _ipu.Target) -> None:
     _check_block(block, target, capacity, {}, names, block.terminator, leaving)
 
 
-def check_host_memory(module: Module, signature: Signature, target: _ipu.Target) -> None:
-    """Raises CompileError (RESOURCE_EXHAUSTED) where a call needs more host memory than the IPUs of a machine have."""
+def check_host_memory(module: Module, signature: Signature, target: _ipu.Target, machine: int | None = None) -> None:
+    """Raises CompileError (RESOURCE_EXHAUSTED) where a call needs more host memory than there is.
+
+    `machine`: bytes of the machine that is to run the program on all its IPUs; None where nobody says.
+    """
     ipus = module.num_replicas * module.num_partitions
-    limit = _STREAMING_MEMORY.get(target.version, 0) // min(ipus, _IPUS_OF_A_MACHINE)
     held = _in_host_memory(module, signature)
     needed = sum(size_in_bytes(value) for _, value in held)
-    if not limit or needed <= limit:
+    streaming = _STREAMING_MEMORY.get(target.version, 0) // min(ipus, _IPUS_OF_A_MACHINE)
+    if streaming and needed > streaming:
+        own = "an IPU has" if ipus == 1 else f"each of {ipus} IPUs has"
+        limit = f"{own} {_size_text(streaming)} of streaming memory ({target.version})"
+    elif machine is not None and needed * ipus > machine:
+        share = "" if ipus == 1 else f", and {ipus} IPUs need {_size_text(needed * ipus)}"
+        limit = f"this machine has {_size_text(machine)} of memory{share}"
+    else:
         return
     held.sort(key=lambda entry: -size_in_bytes(entry[1]))
     largest = ", ".join(
-        f"{name} {type_text(value.shape, value.dtype)} ({_in_gigabytes(size_in_bytes(value))})"
+        f"{name} {type_text(value.shape, value.dtype)} ({_size_text(size_in_bytes(value))})"
         for name, value in held[:_SHOWN]
     )
     rest = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
-    own = "an IPU has" if ipus == 1 else f"each of {ipus} IPUs has"
     raise CompileError(
-        f"out of host memory: the program keeps {_in_gigabytes(needed)} in pinned_host memory for each IPU: {largest}"
-        f"{rest}; {own} {_in_gigabytes(limit)} of streaming memory ({target.version}).",
+        f"out of host memory: the program keeps {_size_text(needed)} in pinned_host memory for each IPU: {largest}"
+        f"{rest}; {limit}.",
         RESOURCE_EXHAUSTED,
     )
 
@@ -84,8 +92,8 @@ def _in_host_memory(module: Module, signature: Signature) -> list[tuple[str, Val
     return held
 
 
-def _in_gigabytes(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB"
+def _size_text(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 10**9 else f"{size / 1e6:.2f} MB"
 
 
 def _check_block(

@@ -83,6 +83,7 @@ def compile_to_fit(
     progress: Progress,
     plans: _ipu.TilePlanCache,
     change: pipeline.Change | None = None,
+    machine: int | None = None,
 ) -> BuiltProgram:
     """The first attempt that fits.
 
@@ -93,6 +94,7 @@ def compile_to_fit(
         progress: is told the stages and attempts.
         plans: gets the plans of operations, which all attempts share.
         change: makes of the program the one to compile.
+        machine: bytes of memory of the machine that is to run it; None where nobody says.
 
     Raises:
         NoFit: no attempt fits; the message of its error says what is too large.
@@ -103,7 +105,7 @@ def compile_to_fit(
     compiler = _Compiler(target, progress, plans)
     mapped, more_frugal = map_program(program, settings, target, change), _more_frugal(settings)
     original = settings
-    capacity.check_host_memory(mapped.module, mapped.signature, target)
+    capacity.check_host_memory(mapped.module, mapped.signature, target, machine)
     built = compiler.kept(mapped, settings)
     if built is not None and built.unlimited_cycles is None:
         return built

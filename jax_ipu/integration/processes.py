@@ -56,6 +56,13 @@ def client_options(timeout_seconds: int) -> dict[str, Any]:
     return {"process_timeout": timeout_seconds, "missing_process_transport": missing}
 
 
+def count() -> int:
+    """The number of processes that `jax.distributed` knows."""
+    from jax._src import distributed
+
+    return distributed.global_state.num_processes or 1
+
+
 def own_address(coordinator: str) -> str:
     """The numeric address of this machine that the machine of ``coordinator`` ("host:port") can reach."""
     host, _, port = coordinator.rpartition(":")

@@ -14,7 +14,18 @@ NATIVE = "jax_ipu._ipu"
 # layer and those below.
 LAYERS = (
     (
-        *("facts", "_ipu", "version", "names", "chips", "files", "environment", "compiler.errors", "compiler.types"),
+        *(
+            "facts",
+            "_ipu",
+            "version",
+            "names",
+            "chips",
+            "files",
+            "environment",
+            "machine",
+            "compiler.errors",
+            "compiler.types",
+        ),
         *("compiler.location", "compiler.tables", "compiler.contexts", "poplibs"),
     ),
     (

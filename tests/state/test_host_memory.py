@@ -1,6 +1,5 @@
 """Values in host memory stay there: programs read them where they use them, and write them where they make them."""
 
-import re
 from functools import partial
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Format, Layout
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
@@ -17,30 +16,17 @@ from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.ir import LOOPS
 from jax_ipu.compiler.options import compile_options, serialize_options
 from jax_ipu.integration.programs import artifact
+from support.host_memory import HOST, SRAM, compiled, in_host, layers, on_device, shaped
 from support.modes import array, close, on_cpu
 from support.stages import mapped
 
 ipu = jax.devices("ipu")[0]
-SRAM = SingleDeviceSharding(ipu)
-HOST = SRAM.with_memory_kind("pinned_host")
 LAYERS, BATCH, WIDTH = 5, 4, 16
 WEIGHTS, X = array(LAYERS, WIDTH, WIDTH) / 6, array(BATCH, WIDTH)
 
 
 def flat_on_cpu(function, args):
     return [np.asarray(x) for x in jax.tree.leaves(on_cpu(function, args))]
-
-
-def on_device(value):
-    return jax.device_put(value, jax.memory.Space.Device)
-
-
-def in_host(value):
-    return jax.device_put(value, jax.memory.Space.Host)
-
-
-def layers(weights, x):
-    return jax.lax.scan(lambda h, w: (jnp.tanh(h @ on_device(w)), None), x, weights)[0]
 
 
 def unknown_trips(weights, x, count):
@@ -509,27 +495,6 @@ def test_a_wrong_number_of_io_tiles_is_refused(text, message):
         compiler.compile(program, "mlir", serialize_options({"ipu_io_tiles": text}), "ipu2:64")
 
 
-def shaped(shapes, hosts):
-    """f32 arguments of these shapes, those of `hosts` in host memory."""
-    return [
-        jax.ShapeDtypeStruct(shape, jnp.float32, sharding=HOST if i in hosts else SRAM)
-        for i, shape in enumerate(shapes)
-    ]
-
-
-def compiled(function, shapes, hosts, tiles=64, **options):
-    """The executable for f32 arguments of these shapes, those of `hosts` in host memory."""
-    program = jax.jit(function, **options).lower(*shaped(shapes, hosts)).compiler_ir("stablehlo")
-    return compiler.compile(str(program).encode(), "mlir", b"", f"ipu2:{tiles}")
-
-
-def test_layers_larger_than_the_memory_fit():
-    """64 tiles have 39 MiB."""
-    assert compiled(layers, [(512, 256, 256), (8, 256)], {0}).memory.total_bytes < 8 << 20
-    with pytest.raises(Exception, match="out of IPU memory"):
-        compiled(layers, [(512, 256, 256), (8, 256)], set())
-
-
 def test_training_of_layers_larger_than_the_memory_fits():
     shape = (256, 256, 256)
     out = (SRAM, HOST, HOST)
@@ -610,37 +575,3 @@ def test_the_argument_is_not_written():
 def test_estimate_counts_what_moves():
     arguments = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=s) for a, s in ((WEIGHTS, HOST), (X, SRAM))]
     assert jax_ipu.estimate(layers, *arguments).host_bytes_in == W + H
-
-
-def test_more_than_the_streaming_memory_is_refused():
-    """Four IPUs share 256 GB; of cards no size is known."""
-    shape = (70_000, 1024, 1024)
-    weights, x = shaped([shape, (8, 1024)], {0})
-    refused = jax_ipu.estimate(layers, weights, x, target="ipu2")
-    assert not refused.fits
-    assert refused.reason == (
-        "out of host memory: the program keeps 293.6 GB in pinned_host memory for each IPU: weights"
-        " f32[70000,1024,1024] (293.6 GB); an IPU has 256.0 GB of streaming memory (ipu2)."
-    )
-    assert jax_ipu.estimate(layers, weights, x, target="ipu21").fits
-    with pytest.raises(Exception, match=r"293\.6 GB in pinned_host memory"):
-        compiled(layers, [shape, (8, 1024)], {0}, tiles=1472)
-
-
-def test_a_result_takes_the_host_memory_of_a_donated_argument():
-    def twice(rows):
-        return jax.lax.scan(lambda c, row: (c, 2 * on_device(row)), 0, rows)[1]
-
-    (rows,) = shaped([(40_000, 1024, 1024)], {0})
-    donated, other = (jax.jit(twice, out_shardings=HOST, donate_argnums=donated) for donated in (0, ()))
-    assert jax_ipu.estimate(donated, rows, target="ipu2").fits
-    assert "167.8 GB), result f32" in jax_ipu.estimate(other, rows, target="ipu2").reason
-
-
-def test_what_a_program_puts_into_host_memory_counts():
-    def sums(x):
-        kept = jax.lax.scan(lambda h, _: (h * 0.5, in_host(h)), x, length=70_000)[1]
-        return jax.lax.scan(lambda s, row: (s + on_device(row), None), jnp.zeros_like(x), kept, reverse=True)[0]
-
-    reason = jax_ipu.estimate(sums, *shaped([(1024, 1024)], set()), target="ipu2").reason
-    assert re.search(r"what \S*test_host_memory.py:\d+ \(.*\) puts there f32\[70000,1024,1024\] \(293\.6 GB\)", reason)
