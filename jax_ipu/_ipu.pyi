@@ -66,6 +66,11 @@ class Target:
     def ipu_link_bytes_per_second(self) -> float:
         """To each neighbour in the ring of IPUs, in one direction."""
 
+    def streaming_memory_bytes(self, ipus: int) -> int:
+        """
+        Of each of so many IPUs, which share that of a machine; 0 where there is none, or its size is not known.
+        """
+
     @property
     def cycles_between_stamps(self) -> int:
         """Of two cycle stamps in a row."""

@@ -14,9 +14,6 @@ from jax_ipu.compiler.types import type_text
 
 _CONTROL_FLOW = frozenset(("while", "ipu.repeat", "if", "case", "ipu.call"))
 _SHOWN = 3
-# Bytes that the four IPUs of a machine share, at most: the data sheet of the Bow-2000. That of cards is not known.
-_STREAMING_MEMORY = {"ipu2": 256 * 10**9, "bow": 256 * 10**9}
-_IPUS_OF_A_MACHINE = 4
 
 
 class TooLarge(CompileError):
@@ -50,7 +47,7 @@ def check_host_memory(module: Module, signature: Signature, target: _ipu.Target,
     ipus = module.num_replicas * module.num_partitions
     held = _in_host_memory(module, signature)
     needed = sum(size_in_bytes(value) for _, value in held)
-    streaming = _STREAMING_MEMORY.get(target.version, 0) // min(ipus, _IPUS_OF_A_MACHINE)
+    streaming = target.streaming_memory_bytes(ipus)
     if streaming and needed > streaming:
         own = "an IPU has" if ipus == 1 else f"each of {ipus} IPUs has"
         limit = f"{own} {_size_text(streaming)} of streaming memory ({target.version})"

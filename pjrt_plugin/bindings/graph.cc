@@ -116,6 +116,10 @@ void BindTarget(nb::module_& module) {
       .def_prop_ro("host_link_bytes_per_second", &ipu_model::HostLinkBytesPerSecond, "In one direction.")
       .def_prop_ro("ipu_link_bytes_per_second", &ipu_model::IpuLinkBytesPerSecond,
                    "To each neighbour in the ring of IPUs, in one direction.")
+      .def(
+          "streaming_memory_bytes", &ipu_model::StreamingMemoryBytes, nb::arg("ipus"),
+          "Of each of so many IPUs, which share that of a machine; 0 where there is none, or its size is not "
+          "known.")
       .def_prop_ro("cycles_between_stamps", &hlo::cyclesBetweenStamps, "Of two cycle stamps in a row.")
       .def("host_link_cycles", &ipu_model::HostLinkCycles, nb::arg("transfers"), nb::arg("bytes"),
            "Cycles of copies between host and IPU, in one direction, of so many bytes together.")

@@ -12,7 +12,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
-from jax_ipu import compiler, machine
+from jax_ipu import _ipu, compiler, machine
 from jax_ipu.integration.programs import program_of
 from support.host_memory import HOST, compiled, in_host, layers, on_device, shaped
 
@@ -56,6 +56,13 @@ def test_what_a_program_puts_into_host_memory_counts():
 
     reason = jax_ipu.estimate(sums, *shaped([(1024, 1024)], set()), target="ipu2").reason
     assert re.search(r"what \S*_limits.py:\d+ \(.*\) puts there f32\[70000,1024,1024\] \(293\.6 GB\)", reason)
+
+
+def test_streaming_memory_of_the_chips():
+    """The numbers of the hardware table: 256 GB for the four IPUs of a machine; none, or not known, for cards."""
+    sizes = {chip: [_ipu.Target(chip, 0).streaming_memory_bytes(n) for n in (1, 2, 4, 64)] for chip in ("ipu2", "bow")}
+    assert sizes == {chip: [256 * 10**9, 128 * 10**9, 64 * 10**9, 64 * 10**9] for chip in ("ipu2", "bow")}
+    assert [_ipu.Target(chip, 0).streaming_memory_bytes(1) for chip in ("ipu1", "ipu21")] == [0, 0]
 
 
 def doubled(rows):

@@ -63,6 +63,8 @@ TargetModel Ipu2() {
   t.host_link_bytes_per_second = 3.30e9;
   t.host_rendezvous_seconds = 157e-6;          // D: 36.3 s / 230,940 host-sync phases on C600, an open driver
   t.streaming_memory_bytes_per_second = 20e9;  // M: 20 GB/s per IPU; DIMM arithmetic allows 9.6 if shared
+  t.streaming_memory_bytes = 256'000'000'000;  // M: as that of the Bow-2000
+  t.ipus_of_a_machine = 4;                     // P: IPU-M2000 and Bow-2000 data sheets
   t.instruction_bytes = 4;                     // P: 32-bit instructions, 64-bit bundles
   // D: 8 instructions before an exchange (bases, worker barrier, count, sync, call) and 3 for a call of a
   // vertex (ipu-stack's emitter; Poplar's is not public)
@@ -91,6 +93,7 @@ TargetModel Ipu1() {
   t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s / (1216 x 1.6 GHz x 2)
   t.host_link_bytes_per_second = 31.5e9;    // D: peak of PCIe Gen4 x16 (Louw); no measurement is known
   t.streaming_memory_bytes_per_second = 0;  // P: no streaming memory on C2 cards
+  t.streaming_memory_bytes = 0;             // P: likewise
   return t;
 }
 
@@ -98,7 +101,8 @@ TargetModel Ipu1() {
 TargetModel Ipu21() {
   TargetModel t = Ipu2();
   t.version = "ipu21";
-  t.clock_hz = 1.5e9;  // P: ipu-stack for C600
+  t.clock_hz = 1.5e9;            // P: ipu-stack for C600
+  t.streaming_memory_bytes = 0;  // that of cards is not known
   // D: 16 convolution units x 32 input channels (PopLibs loads 8 elements at a time, 4 in flight) in 4 cycles
   t.amp_macs_quarter = 128;
   t.host_link_bytes_per_second =
@@ -110,7 +114,8 @@ TargetModel Ipu21() {
 TargetModel Bow() {
   TargetModel t = Ipu2();
   t.version = "bow";
-  t.clock_hz = 1.85e9;  // P: graphcore-research notebooks print 1850000000.0
+  t.clock_hz = 1.85e9;                         // P: graphcore-research notebooks print 1850000000.0
+  t.streaming_memory_bytes = 256'000'000'000;  // P: Bow-2000 data sheet, at most
   return t;
 }
 

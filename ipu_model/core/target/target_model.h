@@ -70,6 +70,9 @@ struct TargetModel {
   double host_link_bytes_per_second;  // one direction
   double host_rendezvous_seconds;     // fixed cost of one host synchronisation
   double streaming_memory_bytes_per_second;
+  // Of streaming memory that the IPUs of a machine share, at most; 0: none, or not known.
+  std::uint64_t streaming_memory_bytes;
+  unsigned ipus_of_a_machine;
 
   // Code model, in bytes.
   unsigned instruction_bytes;

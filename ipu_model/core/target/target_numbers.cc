@@ -1,5 +1,7 @@
 // What data sheets and the model say of a target, for ipu_model/Model.hpp. A build against the SDK has this
 // file, too.
+#include <algorithm>
+
 #include "core/target/target_model.h"
 #include "ipu_model/Model.hpp"
 
@@ -34,6 +36,11 @@ double HostLinkBytesPerSecond(const poplar::Target& target) {
 double IpuLinkBytesPerSecond(const poplar::Target& target) {
   const TargetModel& model = ModelOf(target);
   return model.ipu_links_to_neighbour * model.ipu_link_bytes_per_second;
+}
+
+std::uint64_t StreamingMemoryBytes(const poplar::Target& target, unsigned ipus) {
+  const TargetModel& model = ModelOf(target);
+  return model.streaming_memory_bytes / std::max(1u, std::min(ipus, model.ipus_of_a_machine));
 }
 
 }  // namespace ipu_model

@@ -215,6 +215,9 @@ double SramBytesPerSecond(const poplar::Target& target);
 // Bytes per second, in one direction: over the host link, and to each neighbour in the ring of IPUs.
 double HostLinkBytesPerSecond(const poplar::Target& target);
 double IpuLinkBytesPerSecond(const poplar::Target& target);
+// Bytes of streaming memory that each of so many IPUs has, at most: those of a machine share it. 0: there is
+// none, or its size is not known.
+std::uint64_t StreamingMemoryBytes(const poplar::Target& target, unsigned ipus);
 
 // ---- Names.
 
