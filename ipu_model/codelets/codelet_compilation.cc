@@ -1,6 +1,7 @@
 #include "codelets/codelet_compilation.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -153,6 +154,23 @@ std::vector<std::string> FilesOfRule(const std::string& rule) {
   }
   if (!name.empty()) files.push_back(name);
   return files;
+}
+
+// Whether a text certainly includes none but the headers of the system and of Poplar, as far as no flag and
+// no variable of the environment names other folders: each line that could be a directive has a relative name
+// in angle brackets.
+bool IncludesOnlySystem(const std::string& text) {
+  static const std::regex plain(R"re(\s*#\s*include\s*<[A-Za-z_][\w./+-]*>\s*)re");
+  std::istringstream lines(text);
+  for (std::string line, next; std::getline(lines, line);) {
+    // A line goes on in the next one, even where spaces follow the backslash.
+    for (std::size_t last; (last = line.find_last_not_of(" \t\r\f\v")) != line.npos && line[last] == '\\' &&
+                           std::getline(lines, next);)
+      line = line.substr(0, last) + next;
+    const bool may_include = line.find("include") != line.npos || line.find("import") != line.npos;
+    if (may_include && !std::regex_match(line, plain)) return false;
+  }
+  return true;
 }
 
 // The user's files that `main` includes, by the compiler's own search.
@@ -378,6 +396,12 @@ CodeletSource ReadCodeletText(const std::string& text, const std::string& flags)
   CodeletSource source;
   source.name = "codelets";
   source.flags = SplitFlags(flags);
+  // Without a process of the compiler, which takes longer than to find a small codelet in the cache.
+  const char* const folders = std::getenv("CPATH");
+  if (source.flags.empty() && folders == nullptr && IncludesOnlySystem(text)) {
+    source.files.emplace_back("/codelets.cpp", text);
+    return source;
+  }
   const TemporaryFolder folder(CacheFolder() / "text");
   const fs::path main = folder.path() / "codelets.cpp";
   WriteText(main, "#line 1 \"codelets\"\n" + text);

@@ -321,6 +321,29 @@ TEST(one_compilation_for_equal_source) {
   CHECK_EQ(entries(), before + 2);
 }
 
+// Only a text that may include the user's files is given to the compiler before it is looked up in the cache.
+TEST(text_without_own_headers_needs_no_process) {
+  const std::string own = cache.path().string() + "/own.h", path = std::getenv("PATH");
+  std::ofstream(own) << "// a header\n";
+  const auto files = [](const std::string& text) {
+    return ReadCodeletText(text + "\nclass Own {};\n", "").files.size();
+  };
+  const std::string quoted = "\"" + own + "\"";
+  FindHostCompiler();
+  setenv("PATH", "/no/such/folder", 1);
+  CHECK_EQ(files("#include <poplar/Vertex.hpp>\n  # include  <cmath>\n#define A(x) \\\n  x"), 1u);
+  CHECK_THROWS(poplar::graph_program_compilation_error, files("#include " + quoted));
+  setenv("PATH", path.c_str(), 1);
+  for (const std::string& text :
+       {"#include " + quoted, "#include <" + own + ">", "/* */ #include " + quoted, "#inc\\\nlude " + quoted,
+        "#inc\\ \n\\\nlude " + quoted, "%:include " + quoted, "#import " + quoted,
+        "#define H " + quoted + "\n#include H"})
+    CHECK_EQ(files(text), 2u);
+  setenv("CPATH", cache.path().c_str(), 1);
+  CHECK_EQ(files("#include <own.h>"), 2u);
+  unsetenv("CPATH");
+}
+
 TEST(no_compiler) {
   setenv("IPU_MODEL_CXX", "/no/such/compiler", 1);
   const std::string message =
