@@ -99,19 +99,43 @@ inline Bytes Indices(const poplar::Tensor& t, unsigned seed, std::size_t rows) {
   return bytes;
 }
 
-// One vertex: tile, cycles, and the elements (variable, element) that it reads and writes, sorted.
-using Elements = std::vector<std::pair<VariableId, std::int64_t>>;
+// Elements [begin, end) of a variable.
+struct ElementRun {
+  VariableId variable;
+  std::int64_t begin, end;
+
+  bool operator==(const ElementRun& o) const {
+    return variable == o.variable && begin == o.begin && end == o.end;
+  }
+  bool operator<(const ElementRun& o) const {
+    return std::tie(variable, begin, end) < std::tie(o.variable, o.begin, o.end);
+  }
+  // Whether a run that is not before this one makes one with it.
+  bool Reaches(const ElementRun& next) const { return variable == next.variable && next.begin <= end; }
+};
+
+// One vertex: tile, cycles, and the elements that it reads and writes, as the longest runs in order.
+using Elements = std::vector<ElementRun>;
 using VertexRecord = std::tuple<unsigned, std::uint64_t, Elements, Elements>;
 using StepRecord = std::vector<VertexRecord>;
 
+// Adds the rows of a region, which may overlap what is there.
 inline void AddElements(const View& view, const Box& region, Elements* elements) {
   if (region.num_elements() == 0) return;
   Shape at = region.begin;
+  // Without strides the last dimension is a run.
+  const std::size_t outer = !at.empty() && view.strides.back() == 1 ? at.size() - 1 : at.size();
+  const std::int64_t length = outer < at.size() ? region.end.back() - region.begin.back() : 1;
   while (true) {
     std::int64_t element = view.offset;
     for (std::size_t d = 0; d < at.size(); ++d) element += at[d] * view.strides[d];
-    elements->emplace_back(view.variable, element);
-    std::size_t d = at.size();
+    const ElementRun run = {view.variable, element, element + length};
+    if (!elements->empty() && elements->back() < run && elements->back().Reaches(run)) {
+      elements->back().end = std::max(elements->back().end, run.end);
+    } else {
+      elements->push_back(run);
+    }
+    std::size_t d = outer;
     while (d > 0 && ++at[d - 1] == region.end[d - 1]) {
       at[d - 1] = region.begin[d - 1];
       --d;
@@ -120,9 +144,18 @@ inline void AddElements(const View& view, const Box& region, Elements* elements)
   }
 }
 
-inline void SortUnique(Elements* elements) {
+// Makes equal sets of elements equal: sorted runs, of which no two make one.
+inline void SortRuns(Elements* elements) {
   std::sort(elements->begin(), elements->end());
-  elements->erase(std::unique(elements->begin(), elements->end()), elements->end());
+  std::size_t kept = 0;
+  for (const ElementRun& run : *elements) {
+    if (kept > 0 && (*elements)[kept - 1].Reaches(run)) {
+      (*elements)[kept - 1].end = std::max((*elements)[kept - 1].end, run.end);
+    } else {
+      (*elements)[kept++] = run;
+    }
+  }
+  elements->resize(kept);
 }
 
 // `first_temporary`: the variable that stands for the first temporary of the plan.
@@ -153,12 +186,12 @@ inline std::vector<StepRecord> RecordsOf(const Operation& operation, const Devic
           cycles = group.cycles_of_boxes(context.target(), known->second.second);
           all_reads.insert(all_reads.end(), reads.begin(), reads.end());
           all_writes.insert(all_writes.end(), writes.begin(), writes.end());
-          SortUnique(&all_reads);
-          SortUnique(&all_writes);
+          SortRuns(&all_reads);
+          SortRuns(&all_writes);
           continue;
         }
-        SortUnique(&reads);
-        SortUnique(&writes);
+        SortRuns(&reads);
+        SortRuns(&writes);
         step.emplace_back(vertex.tile, group.cycles(context.target(), vertex.box), std::move(reads),
                           std::move(writes));
       }
@@ -215,9 +248,10 @@ class ExpansionCheck {
     AddSteps(*expansion, context, &steps);
     if (receives) {
       const auto end = temporaries + static_cast<VariableId>(operation->Plan(context).temporaries.size());
-      steps.erase(std::remove_if(
-                      steps.begin(), steps.end(),
-                      [end](const StepRecord& step) { return std::get<3>(step.at(0)).at(0).first >= end; }),
+      steps.erase(std::remove_if(steps.begin(), steps.end(),
+                                 [end](const StepRecord& step) {
+                                   return std::get<3>(step.at(0)).at(0).variable >= end;
+                                 }),
                   steps.end());
       for (std::vector<StepRecord>* records : {&plan, &steps}) {
         for (StepRecord& step : *records) {
@@ -310,10 +344,11 @@ class ExpansionCheck {
       std::fprintf(stderr, "%s: tile %u, %llu cycles, reads %zu, writes %zu", what, std::get<0>(v),
                    static_cast<unsigned long long>(std::get<1>(v)), std::get<2>(v).size(),
                    std::get<3>(v).size());
-      for (const auto& [variable, element] : std::get<2>(v))
-        std::fprintf(stderr, " r%u:%lld", variable, static_cast<long long>(element));
-      for (const auto& [variable, element] : std::get<3>(v))
-        std::fprintf(stderr, " w%u:%lld", variable, static_cast<long long>(element));
+      for (const Elements* const runs : {&std::get<2>(v), &std::get<3>(v)}) {
+        for (const auto& [variable, begin, end] : *runs)
+          std::fprintf(stderr, " %c%u:%lld-%lld", runs == &std::get<2>(v) ? 'r' : 'w', variable,
+                       static_cast<long long>(begin), static_cast<long long>(end - 1));
+      }
       std::fprintf(stderr, "\n");
     };
     for (std::size_t i = 0; i < std::max(plan.size(), steps.size()); ++i) {
