@@ -24,7 +24,8 @@ struct Case {
   unsigned tiles;
 };
 const Case kWhole[] = {{{5, 9}, 1, 7}, {{70, 9}, 0, 7}, {{3, 40, 8}, 1, 7}, {{3, 17, 5}, 1, 2},
-                       {{3, 0}, 1, 7}, {{1, 6}, 0, 7},  {{1000}, 0, 2},     {{64, 4}, 1, 300}};
+                       {{3, 0}, 1, 7}, {{1, 6}, 0, 7},  {{1000}, 0, 1},     {{64, 4}, 1, 300}};
+const Case kFewChunks[] = {{{1000}, 0, 2}, {{2, 400}, 1, 7}};
 const Case kChunks[] = {{{1100}, 0, 4}, {{2, 1300}, 1, 64}, {{1500, 3}, 0, 64}, {{4099}, 0, 64}};
 
 // a_0 < b_0; the other operands move along.
@@ -91,6 +92,15 @@ TEST(RowsInChunks) {
     CheckSort(c, {DType::kS16, DType::kS32}, Less({DType::kS16, DType::kS32}), 9);
   }
   CHECK(supersteps.size() > 1 && *supersteps.begin() > 3);
+}
+
+// Two chunks take one stage, and three as many as four.
+TEST(RowsInTwoOrThreeChunks) {
+  for (const Case& c : kFewChunks) {
+    const std::size_t expected = c.tiles == 2 ? 2 : 4;
+    CHECK_EQ(CheckSort(c, {DType::kF32}, Less({DType::kF32}), 0), expected);
+    CHECK_EQ(CheckSort(c, {DType::kS32}, LessByLowBits(), 1000), expected);
+  }
 }
 
 // Each form costs classes to compile: of every second type both, of the others whole rows, or everything.

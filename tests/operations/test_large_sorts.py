@@ -116,3 +116,20 @@ def test_sorts_that_share_their_code(case, execution, monkeypatch):
         assert shared[-1]
     finally:
         forget_executables()
+
+
+def test_rows_that_two_or_three_tiles_share():
+    """405 rows of 1472 tiles: three parts of each take less than the whole row on one."""
+    few, many = (
+        jax_ipu.estimate(lambda x: jnp.sort(x, 1), jax.ShapeDtypeStruct((n, n), jnp.float32)).cycles for n in (286, 405)
+    )
+    assert many < 2.2 * few
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("rows", [3, 4])
+def test_values_of_rows_in_two_or_three_parts(rows, execution):
+    x = np.round(np.random.default_rng(0).normal(size=(rows, 51)).astype("float32") * 9)
+    x[0, 3:5] = np.nan, -0.0
+    check(lambda x: (jnp.sort(x, 1), jnp.argsort(x, 1), jax.lax.top_k(x, 40)), x, mode=(execution, 2 * rows))
+    check(lambda x: jnp.sort(x.T, 0), x, mode=(execution, rows * 3))

@@ -66,14 +66,19 @@ RowParts ChooseSortChunks(const TargetModel& target, std::int64_t n, std::int64_
     return CyclesInChunks(target, n, rows_of_tile, chunks, element);
   };
   RowParts best = {least, cycles_of(least)};
-  // Two or three chunks gain too little for their stages.
-  constexpr std::int64_t kFewest = 4;
-  for (std::int64_t chunks = std::max(kFewest, 2 * least); least > 1 || most >= kFewest; chunks *= 2) {
-    chunks = std::min(chunks, most);
+  const auto consider = [&](std::int64_t chunks) {
     const double cycles = cycles_of(chunks);
     if (cycles < (1 - kLeastGain) * best.cycles) best = {chunks, cycles};
+  };
+  constexpr std::int64_t kMany = 4;
+  for (std::int64_t chunks = std::max(kMany, 2 * least); least > 1 || most >= kMany; chunks *= 2) {
+    chunks = std::min(chunks, most);
+    consider(chunks);
     if (chunks >= most) break;
   }
+  // After more of them: two take one stage, but three take as many stages as four.
+  for (std::int64_t chunks = std::max<std::int64_t>(2, least + 1); chunks < kMany && chunks <= most; ++chunks)
+    consider(chunks);
   return best;
 }
 
