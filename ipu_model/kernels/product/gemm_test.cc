@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -44,7 +45,14 @@ std::vector<double> Values(const HostTensor& t) {
 
 std::vector<double> Product(const HostTensor& a, const HostTensor& b) {
   const std::int64_t m = a.shape[1], k = a.shape[2], n = b.shape[2];
-  const std::vector<double> x = Values(a), y = Values(b);
+  std::vector<double> x = Values(a), y = Values(b);
+  // Types follow each other with the same numbers.
+  struct Known {
+    std::int64_t m, k, n;
+    std::vector<double> x, y, sums;
+  };
+  static Known known = {};
+  if (known.m == m && known.k == k && known.n == n && known.x == x && known.y == y) return known.sums;
   std::vector<double> sums(static_cast<std::size_t>(a.shape[0] * m * n), 0);
   for (std::int64_t row = 0; row < a.shape[0] * m; ++row) {
     double* out = sums.data() + row * n;
@@ -54,6 +62,7 @@ std::vector<double> Product(const HostTensor& a, const HostTensor& b) {
       for (std::int64_t j = 0; j < n; ++j) out[j] += factor * in[j];
     }
   }
+  known = {m, k, n, std::move(x), std::move(y), sums};
   return sums;
 }
 
@@ -129,12 +138,17 @@ TEST(EveryPathF32) {
            {1, 1, 100000, 1, R, R, R},  {2, 1, 3000, 1, R, T, R},     {1, 3, 9000, 1, R, R, R},
            {1, 500, 400, 6, R, R, R},   {1, 128, 1030, 301, R, R, R}, {1, 128, 1030, 301, R, T, R},
            {1, 60, 1030, 301, T, G, R}, {1, 8, 1030, 301, R, R, R},   {1, 2100, 530, 40, T, R, R}}) {
-    CheckExact(x, DType::kF32, DType::kF32, DType::kF32, -4, 4);
-    CheckExact(x, DType::kF64, DType::kF64, DType::kF64, -4, 4);
-    CheckExact(x, DType::kBF16, DType::kBF16, DType::kF32, -4, 4);
+    // Types whose sums are exact have the same numbers, so that the expected product is computed once.
+    const std::mt19937 random = Random();
+    for (const auto& [type, result] : {std::pair{DType::kF32, DType::kF32},
+                                       {DType::kF64, DType::kF64},
+                                       {DType::kBF16, DType::kF32},
+                                       {DType::kS64, DType::kS64}}) {
+      Random() = random;
+      CheckExact(x, type, type, result, -4, 4);
+    }
     CheckExact(x, DType::kF16, DType::kF16, DType::kF16, -1, 1);
     CheckExact(x, DType::kS8, DType::kS8, DType::kS32, -128, 127);
-    CheckExact(x, DType::kS64, DType::kS64, DType::kS64, -4, 4);
   }
 }
 
