@@ -125,6 +125,7 @@ TEST(TightMemoryTakesMoreCycles) {
   const std::vector<std::int64_t> layout = {0, 2, 3, 1};
   std::uint64_t last = 0;
   const char* const least = "0.01";
+  hlo::ConvolutionPlans plans;
   for (const char* const memory : {"0.6", "0.03", "0.02", least}) {
     ConvolutionProblem p = Layer(32, 32, 32, 0);
     p.most_temporary_bytes = std::stod(memory) * target.bytes_per_tile;
@@ -137,11 +138,11 @@ TEST(TightMemoryTakesMoreCycles) {
     Graph graph(Target::createIPUTarget(1, 1472, "ipu2"));
     const poplar::OptionFlags options = {{"availableMemoryProportion", memory}};
     const Tensor x =
-        hlo::createConvolutionInput(graph, poplar::FLOAT, lhs, rhs, params, layout, "x", options);
+        hlo::createConvolutionInput(graph, poplar::FLOAT, lhs, rhs, params, layout, "x", options, &plans);
     const Tensor w =
-        hlo::createConvolutionWeights(graph, poplar::FLOAT, lhs, rhs, params, layout, "w", options);
+        hlo::createConvolutionWeights(graph, poplar::FLOAT, lhs, rhs, params, layout, "w", options, &plans);
     poplar::program::Sequence prog;
-    hlo::convolution(graph, x, w, params, layout, prog, "y", options);
+    hlo::convolution(graph, x, w, params, layout, prog, "y", options, {}, &plans);
     const std::uint64_t cycles = CyclesOf(graph, prog, memory == least);
     CHECK(cycles > last);
     last = cycles;
@@ -160,10 +161,12 @@ double ReportedCycles(poplar::Type type, const Sizes& lhs, const Sizes& rhs, con
   params.outputType = type;
   const poplar::OptionFlags options = {{"availableMemoryProportion", memory}};
   const std::vector<std::int64_t> layout = {0, 2, 3, 1}, weights_layout = {2, 3, 1, 0};
-  const Tensor x = hlo::createConvolutionInput(graph, type, lhs, rhs, params, layout, "x", options);
-  const Tensor w = hlo::createConvolutionWeights(graph, type, lhs, rhs, params, weights_layout, "w", options);
+  hlo::ConvolutionPlans plans;
+  const Tensor x = hlo::createConvolutionInput(graph, type, lhs, rhs, params, layout, "x", options, &plans);
+  const Tensor w =
+      hlo::createConvolutionWeights(graph, type, lhs, rhs, params, weights_layout, "w", options, &plans);
   poplar::program::Sequence prog;
-  hlo::convolution(graph, x, w, params, layout, prog, "y", options);
+  hlo::convolution(graph, x, w, params, layout, prog, "y", options, {}, &plans);
   const poplar::Executable executable = poplar::compileGraph(graph, {prog});
   double cycles = 0;
   for (const OperationCost& cost : ReportOf(executable).operations)
@@ -209,6 +212,7 @@ TEST(PartsTooLargeForStepsAreSplitAgain) {
   CHECK(!ConvolutionSplitWithin(p, target, 1472, 256).has_value());
 
   std::uint64_t last = 0;
+  hlo::ConvolutionPlans plans;
   for (const std::int64_t bytes : {std::int64_t{0}, limit, limit * 3 / 4}) {
     Graph graph(Target::createIPUTarget(1, 1472, "ipu2"));
     hlo::ConvolutionParameters params;
@@ -217,10 +221,12 @@ TEST(PartsTooLargeForStepsAreSplitAgain) {
     params.outputType = poplar::HALF;
     const Sizes lhs(p.lhs.begin(), p.lhs.end()), rhs(p.rhs.begin(), p.rhs.end());
     const std::vector<std::int64_t> layout = {0, 2, 3, 1}, kernel = {2, 3, 1, 0};
-    const Tensor x = hlo::createConvolutionInput(graph, poplar::HALF, lhs, rhs, params, layout, "x");
-    const Tensor w = hlo::createConvolutionWeights(graph, poplar::HALF, lhs, rhs, params, kernel, "w");
+    const Tensor x =
+        hlo::createConvolutionInput(graph, poplar::HALF, lhs, rhs, params, layout, "x", {}, &plans);
+    const Tensor w =
+        hlo::createConvolutionWeights(graph, poplar::HALF, lhs, rhs, params, kernel, "w", {}, &plans);
     poplar::program::Sequence prog;
-    hlo::convolution(graph, x, w, params, layout, prog, "y");
+    hlo::convolution(graph, x, w, params, layout, prog, "y", {}, {}, &plans);
     const Operation& operation = *prog.node()->children.back()->operation;
     if (bytes > 0) {
       auto& limits = dynamic_cast<LimitsBuffers&>(*prog.node()->children.back()->operation);
