@@ -106,6 +106,31 @@ void LogReport(const Report& report, const std::string& name) {
           std::to_string(report.limit_tile_bytes) + " on the fullest tile");
 }
 
+// What a program refers to by its own number, beside tensors.
+const char* ReferenceOf(ProgramKind kind) {
+  if (kind == ProgramKind::kOperation) return "compute set";
+  return kind == ProgramKind::kStreamIn || kind == ProgramKind::kStreamOut ? "stream" : "function";
+}
+
+// Variables, streams and functions are numbers, which mean others in another graph.
+void CheckGraphs(const GraphImpl& graph, const CompiledProgram& program) {
+  const auto check = [&graph](const ProgramNode& node, std::uint32_t number, const char* what) {
+    if (number == 0 || number == graph.number()) return;
+    throw poplar::control_program_error("compileGraph: the program " +
+                                        (node.name.empty() ? "" : "'" + node.name + "' ") + "uses a " + what +
+                                        " of another graph");
+  };
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  for (const ProgramNode* node : NodesOf(roots)) {
+    check(*node, node->graph, ReferenceOf(node->kind));
+    for (const View& view : node->tensor) check(*node, view.graph, "tensor");
+    if (node->operation == nullptr) continue;
+    for (const View& view : node->operation->inputs) check(*node, view.graph, "tensor");
+    for (const View& view : node->operation->outputs) check(*node, view.graph, "tensor");
+  }
+}
+
 // Sets the operands and vertices of all compute sets. This maps the constants that vertices are connected to,
 // so it comes before the variables are copied.
 void ResolveComputeSets(const poplar::Graph& graph, CompiledProgram* program) {
@@ -144,6 +169,7 @@ poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar:
     compiled->programs.push_back(impl.handle_programs[i].node());
   }
   for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
+  CheckGraphs(impl, *compiled);
   ResolveComputeSets(graph, compiled.get());
   DropEmptyPrograms({&compiled->programs, &compiled->functions});
   compiled->replication_factor = impl.replication_factor;

@@ -36,6 +36,7 @@ struct VertexState {
 
 struct ComputeSetData {
   unsigned id = 0;
+  std::uint32_t graph = 0;  // its number
   std::string name;
   // Of a library function that returns compute sets: what it does, instead of vertices.
   std::shared_ptr<ProgramNode> program;

@@ -2,6 +2,7 @@
 #include "core/graph/graph_impl.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -93,6 +94,7 @@ poplar::Tensor GraphImpl::TensorOf(VariableId id) const {
 
 View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::program::Sequence& prog,
                  const poplar::DebugContext& debug_context) {
+  CheckGraph(graph.impl(), tensor, debug_context.getPathName().c_str());
   View view;
   if (tensor.asView(&view)) return view;
   const DType type = tensor.elementType().id();
@@ -103,6 +105,15 @@ View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::pro
   prog.add(poplar::program::Copy(tensor, whole, false, {debug_context, "rearrange"}));
   whole.asView(&view);
   return view;
+}
+
+void FailMovedFrom(const char* name) {
+  throw poplar::poplar_error(std::string(name) + ": the object was moved from: it has nothing");
+}
+
+std::uint32_t NextGraphNumber() {
+  static std::atomic<std::uint32_t> last{0};
+  return ++last;
 }
 
 void CheckGraph(const GraphImpl& graph, const poplar::Tensor& tensor, const char* method) {
@@ -168,11 +179,11 @@ Graph Graph::createVirtualGraph(const std::vector<unsigned>& tiles) {
   const bool whole = num_tiles % per_ipu == 0;
   Target target =
       impl_->target.createVirtualTarget(whole ? num_tiles / per_ipu : 1, whole ? per_ipu : num_tiles);
-  return Graph(impl_,
+  return Graph(impl_.pointer(),
                std::make_shared<const VirtualTiles>(VirtualTiles{std::move(target), std::move(physical)}));
 }
 
-Graph Graph::getTopLevelGraph() const { return Graph(impl_, nullptr); }
+Graph Graph::getTopLevelGraph() const { return Graph(impl_.pointer(), nullptr); }
 
 unsigned Graph::convertVirtualTileToPhysicalTile(unsigned virtualTileId) const {
   return virtual_ == nullptr ? virtualTileId : virtual_->tiles.at(virtualTileId);
@@ -333,7 +344,8 @@ DataStream AddStream(GraphImpl* graph, const std::string& handle, const Type& ty
     if (s.name == handle) throw poplar_error("there are two streams with the name '" + handle + "'");
   }
   graph->streams.push_back({handle, type.id(), static_cast<std::int64_t>(elements), host_to_device});
-  return DataStream(handle, type, elements, host_to_device, static_cast<unsigned>(graph->streams.size() - 1));
+  return DataStream(handle, type, elements, host_to_device, static_cast<unsigned>(graph->streams.size() - 1),
+                    graph->number());
 }
 
 // How Poplar's hosts buffer and split transfers, which the model does not.
@@ -374,7 +386,7 @@ RemoteBuffer Graph::addRemoteBuffer(const std::string& handle, const Type& type,
   impl_->remote_buffers.push_back(
       {handle, type.id(), static_cast<std::int64_t>(numElements), static_cast<std::int64_t>(repeats)});
   return RemoteBuffer(handle, type, numElements, repeats,
-                      static_cast<unsigned>(impl_->remote_buffers.size() - 1));
+                      static_cast<unsigned>(impl_->remote_buffers.size() - 1), impl_->number());
 }
 
 void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
@@ -398,7 +410,7 @@ void Graph::createHostRead(const std::string& handle, const Tensor& tensor, bool
 
 Function Graph::addFunction(const program::Program& program) {
   impl_->functions.push_back(program);
-  return Function(static_cast<unsigned>(impl_->functions.size() - 1));
+  return Function(static_cast<unsigned>(impl_->functions.size() - 1), impl_->number());
 }
 
 HostFunction Graph::addHostFunction(const std::string& handle,
@@ -422,7 +434,8 @@ HostFunction Graph::addHostFunction(const std::string& handle,
   std::vector<DataStream> in = add_streams(inputs, false, &function.inputs);
   std::vector<DataStream> out = add_streams(outputs, true, &function.outputs);
   impl_->host_functions.push_back(std::move(function));
-  return HostFunction(static_cast<unsigned>(impl_->host_functions.size() - 1), std::move(in), std::move(out));
+  return HostFunction(static_cast<unsigned>(impl_->host_functions.size() - 1), std::move(in), std::move(out),
+                      impl_->number());
 }
 
 }  // namespace poplar

@@ -71,7 +71,9 @@ class GraphImpl;
 // What tensors know their graph by: unlike its address, no later graph has the same.
 struct GraphIdentity {
   const GraphImpl* graph;  // null when it is gone
+  std::uint32_t number;    // of this process' graphs, from 1; what is in programs has only this
 };
+std::uint32_t NextGraphNumber();
 
 class GraphImpl {
  public:
@@ -92,6 +94,7 @@ class GraphImpl {
   poplar::Tensor TensorOf(VariableId id) const;
 
   std::shared_ptr<const GraphIdentity> identity() const { return identity_; }
+  std::uint32_t number() const { return identity_->number; }
 
   poplar::Target target;
   poplar::Target device;  // `target`, and behind its tiles those for input and output: ipu_model/IoTiles.hpp
@@ -109,7 +112,8 @@ class GraphImpl {
   std::vector<poplar::program::Program> handle_programs;  // by handle
 
  private:
-  const std::shared_ptr<GraphIdentity> identity_ = std::make_shared<GraphIdentity>(GraphIdentity{this});
+  const std::shared_ptr<GraphIdentity> identity_ =
+      std::make_shared<GraphIdentity>(GraphIdentity{this, NextGraphNumber()});
   struct KnownClass {
     const codelet::Class* type;
     std::size_t library;  // index into `codelets`

@@ -144,6 +144,22 @@ void Graph::setInitialValueHalf(const FieldRef& field, std::uint16_t bits) {
   setInitialNumbers(field, {number}, false);
 }
 
+namespace {
+std::vector<Number> NumbersOfHalf(ArrayRef<std::uint16_t> bits) {
+  std::vector<double> values(bits.size());
+  ipu_model::NumbersFromDevice(HALF, nullptr, bits.data(), bits.size(), values.data());
+  return ipu_model::NumbersOf(values);
+}
+}  // namespace
+
+void Graph::setInitialValueHalf(const FieldRef& field, ArrayRef<std::uint16_t> bits) {
+  setInitialNumbers(field, NumbersOfHalf(bits), true);
+}
+
+void Graph::setInitialValueHalf(const Tensor& tensor, ArrayRef<std::uint16_t> values) {
+  setInitialTensor(tensor, NumbersOfHalf(values));
+}
+
 std::uint64_t Graph::getMaxVertexFieldValue(const std::string& vertexType, const std::string& field) const {
   ipu_model::AddRuntimeVertices(impl_.get(), vertexType);
   const Field& found = FindField(*impl_, "getMaxVertexFieldValue", vertexType, field);

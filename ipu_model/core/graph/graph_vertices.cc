@@ -17,6 +17,7 @@ namespace poplar {
 using ipu_model::ComputeSetData;
 using ipu_model::DType;
 using ipu_model::FieldState;
+using ipu_model::GraphImpl;
 using ipu_model::NameOfVertex;
 using ipu_model::Number;
 using ipu_model::VertexState;
@@ -92,9 +93,17 @@ std::string KnownClasses(const ipu_model::GraphImpl& graph, const std::string& n
 
 }  // namespace
 
+namespace {
+void CheckGraph(const GraphImpl& graph, const ComputeSetData& set, const char* function) {
+  if (set.graph != graph.number())
+    throw poplar_error(std::string(function) + ": the compute set '" + set.name + "' is of another graph");
+}
+}  // namespace
+
 ComputeSet Graph::addComputeSet(const DebugContext& debugContext) {
   auto data = std::make_shared<ComputeSetData>();
   data->id = impl_->num_compute_sets++;
+  data->graph = impl_->number();
   data->name = debugContext.getPathName();
   if (data->name.empty()) data->name = std::to_string(data->id);
   return ComputeSet(std::move(data));
@@ -103,6 +112,7 @@ ComputeSet Graph::addComputeSet(const DebugContext& debugContext) {
 VertexRef Graph::addVertex(const ComputeSet& cs, const std::string& vertexType,
                            const DebugContext& debugContext) {
   if (cs.data() == nullptr) throw poplar_error("addVertex: the compute set is empty (default-constructed)");
+  CheckGraph(*impl_, *cs.data(), "addVertex");
   if (cs.data()->program != nullptr)
     throw poplar_error("addVertex: the compute set '" + cs.data()->name + "' is a library function's");
   ipu_model::AddRuntimeVertices(impl_.get(), vertexType);
@@ -148,14 +158,15 @@ struct FoundField {
   std::string name;  // for messages
 };
 
-VertexState& StateOf(const char* function, const VertexRef& vertex) {
+VertexState& StateOf(const GraphImpl& graph, const char* function, const VertexRef& vertex) {
   if (vertex.set() == nullptr)
     throw poplar_error(std::string(function) + ": the vertex is empty (default-constructed)");
+  CheckGraph(graph, *vertex.set(), function);
   return vertex.set()->vertices.at(vertex.index());
 }
 
-FoundField FindField(const char* function, const FieldRef& ref) {
-  VertexState& vertex = StateOf(function, ref.vertex());
+FoundField FindField(const GraphImpl& graph, const char* function, const FieldRef& ref) {
+  VertexState& vertex = StateOf(graph, function, ref.vertex());
   const std::string of = NameOfVertex(*ref.vertex().set(), ref.vertex().index());
   std::string known;
   for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
@@ -206,7 +217,7 @@ void CheckIsEdge(const FoundField& found) {
 }  // namespace
 
 void Graph::connect(const FieldRef& field, const Tensor& tensor) {
-  const FoundField found = FindField("connect", field);
+  const FoundField found = FindField(*impl_, "connect", field);
   CheckIsEdge(found);
   if (tensor.valid() && tensor.graph() != impl_.get())
     throw graph_connection_error(found.name + ": the tensor is of another graph");
@@ -230,7 +241,7 @@ void Graph::connect(const FieldRef& field, const Tensor& tensor) {
 }
 
 void Graph::connect(const FieldRef& field, const std::vector<Tensor>& tensors) {
-  const FoundField found = FindField("connect", field);
+  const FoundField found = FindField(*impl_, "connect", field);
   CheckIsEdge(found);
   if (field.isIndexed() || !HasSeveral(found)) {
     // One edge takes the tensors together.
@@ -248,7 +259,7 @@ void Graph::connect(const FieldRef& field, const std::vector<Tensor>& tensors) {
 }
 
 void Graph::connectNumbers(const FieldRef& field, const std::vector<Number>& values) {
-  const FoundField found = FindField("connect", field);
+  const FoundField found = FindField(*impl_, "connect", field);
   CheckIsEdge(found);
   const Type type(static_cast<DType>(found.field->type));
   const Tensor constant = addConstantNumbers(type, {values.size()}, values, DebugContext(field.name()));
@@ -258,7 +269,7 @@ void Graph::connectNumbers(const FieldRef& field, const std::vector<Number>& val
 }
 
 void Graph::setInitialNumbers(const FieldRef& field, const std::vector<Number>& values, bool list) {
-  const FoundField found = FindField("setInitialValue", field);
+  const FoundField found = FindField(*impl_, "setInitialValue", field);
   const auto kind = found.field->kind;
   if (field.isIndexed() || (kind != ipu_model::codelet::kValue && kind != ipu_model::codelet::kVectorValue))
     throw graph_connection_error(found.name + " is no value in the vertex: call connect");
@@ -273,7 +284,7 @@ void Graph::setInitialNumbers(const FieldRef& field, const std::vector<Number>& 
 }
 
 void Graph::setFieldSize(const FieldRef& field, std::size_t size) {
-  const FoundField found = FindField("setFieldSize", field);
+  const FoundField found = FindField(*impl_, "setFieldSize", field);
   if (size >= std::size_t{1} << 24)
     throw graph_connection_error(found.name + " cannot have " + std::to_string(size) + " elements");
   if (!field.isIndexed() && found.field->kind == ipu_model::codelet::kVectorValue) {
@@ -286,12 +297,12 @@ void Graph::setFieldSize(const FieldRef& field, std::size_t size) {
 }
 
 void Graph::setTileMapping(const VertexRef& vertex, unsigned tile) {
-  VertexState& state = StateOf("setTileMapping", vertex);
+  VertexState& state = StateOf(*impl_, "setTileMapping", vertex);
   state.tile = physicalTile(tile, NameOfVertex(*vertex.set(), vertex.index()));
 }
 
 void Graph::setPerfEstimate(const VertexRef& vertex, std::uint64_t cycles, std::uint64_t flops) {
-  StateOf("setPerfEstimate", vertex).estimate = VertexPerfEstimate(cycles, flops);
+  StateOf(*impl_, "setPerfEstimate", vertex).estimate = VertexPerfEstimate(cycles, flops);
 }
 
 void Graph::registerPerfEstimator(const std::string& vertexType, PerfEstimateFunc estimator) {

@@ -55,6 +55,7 @@ Type Tensor::elementType() const { return data().type; }
 const Tiling& Tensor::tiling() const { return data().tiling; }
 const Shape& Tensor::space() const { return data().tiling.space; }
 const Blocks& Tensor::blocks() const { return data().tiling.blocks; }
+std::uint32_t Tensor::graphNumber() const { return data().graph == nullptr ? 0 : data().graph->number; }
 const void* Tensor::graph() const { return data().graph == nullptr ? nullptr : data().graph->graph; }
 
 void Tensor::CheckDim(const char* method, unsigned dimension) const {
@@ -147,7 +148,7 @@ std::vector<View> Tensor::pieces() const {
   const auto add = [&](ipu_model::VariableId variable, std::int64_t offset, std::size_t rank,
                        const std::int64_t* extents, const std::int64_t* strides) {
     out.push_back({variable, elementType().id(), offset, Shape(extents, extents + rank),
-                   Shape(strides, strides + rank)});
+                   Shape(strides, strides + rank), graphNumber()});
     if (!plain) out.back() = ipu_model::Coalesced(out.back());
   };
   ForEachPiece(blocks(), add);
@@ -157,6 +158,7 @@ std::vector<View> Tensor::pieces() const {
 bool Tensor::asView(View* view) const {
   if (blocks().size() != 1 || !SameShape(this->shape(), space())) return false;
   *view = blocks()[0].view(elementType().id());
+  view->graph = graphNumber();
   return true;
 }
 

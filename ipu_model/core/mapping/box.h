@@ -41,6 +41,7 @@ struct View {
   DType type = DType::kF32;
   std::int64_t offset = 0;
   Shape shape, strides;
+  std::uint32_t graph = 0;  // number of the graph of a tensor's view, 0 where it is not known; not stored
   std::int64_t num_elements() const { return NumElements(shape); }
 };
 

@@ -122,6 +122,7 @@ void AddPairs(const poplar::Tensor& src, const Tiling& from, const poplar::Tenso
     Simplify(graph == nullptr ? nullptr : graph->variables[y.variable].mapping.grid(), &x, &y);
     const bool same = x.variable == y.variable && x.offset == y.offset && x.strides == y.strides;
     if (same) return;
+    if (graph != nullptr) x.graph = y.graph = graph->number();
     copy->inputs.push_back(std::move(x));
     copy->outputs.push_back(std::move(y));
   };

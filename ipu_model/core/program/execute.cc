@@ -382,6 +382,7 @@ Execute::Execute(const ComputeSet& cs, const DebugContext& debugContext)
   }
   node_->kind = ipu_model::ProgramKind::kOperation;
   node_->origin = ipu_model::CurrentOrigin();
+  node_->graph = cs.data()->graph;
   node_->name = debugContext.getPathName().empty() ? cs.data()->name : debugContext.getPathName();
   node_->operation = std::make_shared<ipu_model::Execute>(cs.data());
   node_->operation->name = node_->name;

@@ -95,8 +95,17 @@ void CheckScalar(const Tensor& tensor, const char* what) {
   }
 }
 
+// A stream or remote buffer, and the tensor that is copied from or to it.
+template <typename T>
+void CheckGraphOf(const T& made, const Tensor& tensor, const std::string& what) {
+  if (made.graphNumber() == 0) throw control_program_error(what + " is empty (default-constructed)");
+  if (made.graphNumber() != tensor.graphNumber())
+    throw control_program_error(what + " is of another graph than the tensor " + Describe(tensor));
+}
+
 void CheckStream(const Tensor& tensor, const DataStream& stream, bool host_to_device) {
   CheckValid(tensor, "Copy");
+  CheckGraphOf(stream, tensor, "Copy: the stream '" + stream.handle() + "'");
   if (stream.hostToDevice() != host_to_device) {
     throw control_program_error("Copy: the stream '" + stream.handle() +
                                 "' has the wrong direction for this copy");
@@ -196,6 +205,7 @@ Copy::Copy(const DataStream& stream, const Tensor& dst, bool /*optimiseMemory*/,
   CheckStream(dst, stream, true);
   CheckWriteable(dst, "Copy");
   node_->stream = stream.index();
+  node_->graph = stream.graphNumber();
   node_->tensor = dst.pieces();
 }
 
@@ -204,6 +214,7 @@ Copy::Copy(const Tensor& src, const DataStream& stream, bool /*optimiseMemory*/,
     : Program(NewNode(ProgramKind::kStreamOut, debugContext)) {
   CheckStream(src, stream, false);
   node_->stream = stream.index();
+  node_->graph = stream.graphNumber();
   node_->tensor = src.pieces();
 }
 
@@ -216,8 +227,11 @@ std::vector<std::shared_ptr<ProgramNode>> RemoteCopy(const RemoteBuffer& buffer,
                                                      const DebugContext& debug_context) {
   CheckValid(tensor, "Copy");
   if (read) CheckWriteable(tensor, "Copy");
+  const std::string name = "Copy: the remote buffer '" + buffer.handle() + "'";
+  CheckGraphOf(buffer, tensor, name);
   std::size_t rows = 1;
   if (offset.valid()) {
+    CheckGraphOf(buffer, offset, name);
     rows = offset.numElements();
     if (offset.elementType() != UNSIGNED_INT && offset.elementType() != INT) {
       throw control_program_error("Copy: the offset into a remote buffer is UNSIGNED_INT or INT, not " +
@@ -232,10 +246,6 @@ std::vector<std::shared_ptr<ProgramNode>> RemoteCopy(const RemoteBuffer& buffer,
   }
   // The function is part of the graph, as its streams are.
   auto* const graph = static_cast<ipu_model::GraphImpl*>(const_cast<void*>(tensor.graph()));
-  if (buffer.index() >= graph->remote_buffers.size() ||
-      graph->remote_buffers[buffer.index()].name != buffer.handle()) {
-    throw control_program_error("Copy: the remote buffer '" + buffer.handle() + "' is of another graph");
-  }
   ipu_model::HostFunction function;
   function.name =
       buffer.handle() + (read ? ".read" : ".write") + std::to_string(graph->host_functions.size());
@@ -247,6 +257,7 @@ std::vector<std::shared_ptr<ProgramNode>> RemoteCopy(const RemoteBuffer& buffer,
     (host_to_device ? function.outputs : function.inputs).push_back(index);
     auto node = NewNode(host_to_device ? ProgramKind::kStreamIn : ProgramKind::kStreamOut, debug_context);
     node->stream = index;
+    node->graph = graph->number();
     node->tensor = of.pieces();
     return node;
   };
@@ -254,6 +265,7 @@ std::vector<std::shared_ptr<ProgramNode>> RemoteCopy(const RemoteBuffer& buffer,
   if (offset.valid()) nodes.push_back(stream(".offset", offset, false));
   const auto call = NewNode(ProgramKind::kHostCall, debug_context);
   call->function = static_cast<std::uint32_t>(graph->host_functions.size());
+  call->graph = graph->number();
   if (read) {
     nodes.push_back(call);
     nodes.push_back(stream(".data", tensor, true));
@@ -349,12 +361,17 @@ Switch& Switch::add(std::int32_t value, const Program& body) {
 
 Call::Call(const Function& function, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kCall, debugContext)) {
+  if (function.graphNumber() == 0)
+    throw control_program_error("Call: the function is empty (default-constructed)");
   node_->function = function.id();
+  node_->graph = function.graphNumber();
 }
 
 Call::Call(const HostFunction& function, const std::vector<Tensor>& inputs,
            const std::vector<Tensor>& outputs, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kSequence, debugContext)) {
+  if (function.graphNumber() == 0)
+    throw control_program_error("Call: the host function is empty (default-constructed)");
   if (inputs.size() != function.inputs().size() || outputs.size() != function.outputs().size()) {
     throw control_program_error("Call: a host function of " + std::to_string(function.inputs().size()) +
                                 " inputs and " + std::to_string(function.outputs().size()) +
@@ -366,6 +383,7 @@ Call::Call(const HostFunction& function, const std::vector<Tensor>& inputs,
   }
   const auto call = NewNode(ProgramKind::kHostCall, debugContext);
   call->function = function.index();
+  call->graph = function.graphNumber();
   node_->children.push_back(call);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     node_->children.push_back(Copy(function.outputs()[i], outputs[i], false, debugContext).node());

@@ -45,7 +45,9 @@ struct ProgramNode {
   std::vector<std::int64_t> shape;  // the shape of `tensor` as the user sees it; set for kPrint
   std::uint32_t stream = 0;         // index into CompiledProgram::streams
   std::uint32_t function = 0;  // index into CompiledProgram::functions; for kHostCall, into host_functions
-  std::uint64_t count = 0;     // for kRepeat
+  // The number of the graph of the stream, the function or the compute set; 0 where it has none. Not stored.
+  std::uint32_t graph = 0;
+  std::uint64_t count = 0;          // for kRepeat
   std::vector<std::int32_t> cases;  // for kSwitch; one fewer than children
   std::string text;
   poplar::PrintTensorFmt format = poplar::PrintTensorFmt::disableFormatting();  // for kPrint

@@ -453,7 +453,7 @@ TEST(ProgramsThatNeverEndAreRefused) {
   CHECK_THROWS(poplar::control_program_error, ipu_model::NodesOf({itself.node()}));
   itself.node()->children.clear();
   Sequence body;
-  body.add(poplar::program::Call(poplar::Function(0)));
+  body.add(poplar::program::Call(poplar::Function(0, graph.impl().number())));
   graph.addFunction(body);
   CHECK_THROWS(poplar::control_program_error, FastEngine(Compile(graph, {body})));
   body.node()->children.clear();

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "ipu_model/Owned.hpp"
 #include "poplar/ArrayRef.hpp"
 #include "poplar/Device.hpp"
 #include "poplar/Executable.hpp"
@@ -199,7 +200,8 @@ class Engine {
   friend void ipu_model::RunExpansions(Engine& engine, const hlo::Expansions& library);
   friend ipu_model::ExpandedKinds ipu_model::KindsRunBy(const Engine& engine);
 
-  std::unique_ptr<ipu_model::EngineState> state_;
+  static constexpr char kClass[] = "Engine";
+  ipu_model::Owned<std::unique_ptr<ipu_model::EngineState>, kClass> state_;
 };
 
 // Prints target, graph and memory of a profile that an option autoReport saved, as of a program that does not

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "ipu_model/Owned.hpp"
 #include "poplar/ArrayRef.hpp"
 #include "poplar/CodeletFileType.hpp"
 #include "poplar/DataStream.hpp"
@@ -197,10 +198,14 @@ class Graph {
   void setInitialValue(const Tensor& tensor, ArrayRef<T> values) {
     setInitialTensor(tensor, ipu_model::NumbersOf(values.cloneAsVector()));
   }
-  template <typename T>
-  void setInitialValue(const Tensor& tensor, const std::vector<T>& values) {
+  // Not for a list in braces, which could be a vector or an ArrayRef.
+  template <typename T, typename Allocator>
+  void setInitialValue(const Tensor& tensor, const std::vector<T, Allocator>& values) {
     setInitialTensor(tensor, ipu_model::NumbersOf(values));
   }
+
+  // Of HALF, given as the bits of the elements.
+  void setInitialValueHalf(const Tensor& tensor, ArrayRef<std::uint16_t> values);
 
   // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken,
   // invalid_option for options that Poplar's streams do not have; those that they have change nothing here.
@@ -281,6 +286,7 @@ class Graph {
   }
   // Sets numbers of HALF, given as their bits.
   void setInitialValueHalf(const FieldRef& field, std::uint16_t bits);
+  void setInitialValueHalf(const FieldRef& field, ArrayRef<std::uint16_t> bits);
   // The number of elements of a Vector in the state, which are 0, or the number of edges of a field.
   void setFieldSize(const FieldRef& field, std::size_t size);
 
@@ -346,7 +352,8 @@ class Graph {
   // Throws invalid_tile_mapping for a tile that this view does not have.
   unsigned physicalTile(unsigned tile, const std::string& what) const;
 
-  std::shared_ptr<ipu_model::GraphImpl> impl_;
+  static constexpr char kClass[] = "Graph";
+  ipu_model::Owned<std::shared_ptr<ipu_model::GraphImpl>, kClass> impl_;
   std::shared_ptr<const VirtualTiles> virtual_;  // null: all tiles
 };
 

@@ -29,11 +29,15 @@ namespace poplar {
 class Function {
  public:
   Function() = default;
-  explicit Function(unsigned id) : id_(id) {}
+  Function(unsigned id, std::uint32_t graph) : id_(id), graph_(graph) {}
   unsigned id() const { return id_; }
+#ifndef POPLAR_API_ONLY
+  std::uint32_t graphNumber() const { return graph_; }  // 0: default-constructed
+#endif
 
  private:
   unsigned id_ = 0;
+  std::uint32_t graph_ = 0;
 };
 
 // A function of the host. Make one with Graph::addHostFunction, and give it to the engine with
@@ -41,15 +45,20 @@ class Function {
 class HostFunction {
  public:
   HostFunction() = default;
-  HostFunction(unsigned index, std::vector<DataStream> inputs, std::vector<DataStream> outputs)
-      : index_(index), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  HostFunction(unsigned index, std::vector<DataStream> inputs, std::vector<DataStream> outputs,
+               std::uint32_t graph)
+      : index_(index), inputs_(std::move(inputs)), outputs_(std::move(outputs)), graph_(graph) {}
   unsigned index() const { return index_; }
   const std::vector<DataStream>& inputs() const { return inputs_; }
   const std::vector<DataStream>& outputs() const { return outputs_; }
+#ifndef POPLAR_API_ONLY
+  std::uint32_t graphNumber() const { return graph_; }  // 0: default-constructed
+#endif
 
  private:
   unsigned index_ = 0;
   std::vector<DataStream> inputs_, outputs_;
+  std::uint32_t graph_ = 0;
 };
 
 namespace program {

@@ -129,8 +129,10 @@ class Tensor {
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,
                            const void* graph);
-  // The ipu_model::GraphImpl that owns the variables; null when it is gone.
+  // The ipu_model::GraphImpl that owns the variables; null when it is gone. The number of the graph, which
+  // no other has, is that of the tensor for good.
   const void* graph() const;
+  std::uint32_t graphNumber() const;
   // The same with this type, of the same representation, and this metadata.
   Tensor withType(const Type& type, const Tensor& metadata) const;
 #endif
