@@ -109,8 +109,13 @@ void EngineState::RunTogether(unsigned number) {
 }
 
 void EngineState::Connect(std::uint32_t stream, void* begin) {
-  for (ReplicaEngine& replica : replicas_)
-    replica.With([&](auto& engine) { engine.ConnectStream(stream, begin); });
+  const Stream& described = program().streams.at(stream);
+  const std::size_t bytes = static_cast<std::size_t>(described.num_elements) * SizeOf(described.type);
+  auto* memory = static_cast<unsigned char*>(begin);
+  for (ReplicaEngine& replica : replicas_) {
+    replica.With([&](auto& engine) { engine.ConnectStream(stream, memory); });
+    if (!described.broadcast) memory += bytes;
+  }
   if (ports_.empty()) return;
   for (unsigned r = 0; r < replicas_.size(); ++r) ports_.erase({r, stream});
 }

@@ -70,6 +70,36 @@ TEST(BroadcastReadsTheSameMemory) {
   for (const unsigned replica : {0u, 1u}) CHECK((sum.Read(replica) == memory));
 }
 
+// As PopART fills and reads the memory of weights that differ between replicas.
+TEST(MemoryOfAllReplicas) {
+  for (const char* mode : {"fast", "tile"}) {
+    IPUModel model("ipu2");
+    model.numIPUs = 2;
+    model.tilesPerIPU = 2;
+    const Device device = model.createDevice();
+    Graph graph(device, replication_factor(2));
+    const Tensor x = graph.addVariable(INT, {2}, "x"), y = graph.addVariable(INT, {2}, "y");
+    for (const Tensor& t : {x, y}) graph.setTileMapping(t, 0);
+    const DataStream own = graph.addHostToDeviceFIFO("own", INT, 2);
+    const DataStream same = graph.addHostToDeviceFIFO("same", INT, 2, ReplicatedStreamMode::BROADCAST);
+    const DataStream out = graph.addDeviceToHostFIFO("out", INT, 2);
+    Sequence main({Copy(own, x), Copy(same, y), Copy(x, out)});
+    graph.createHostRead("y", y);
+    Engine engine(graph, main, {{"execution", mode}});
+    std::vector<int> weights{1, 2, 3, 4}, shared{5, 6}, read(4), of_y(2);
+    engine.connectStream("own", weights.data());
+    engine.connectStream("same", shared.data());
+    engine.connectStream("out", read.data());
+    engine.load(device);
+    engine.run();
+    CHECK(read == weights);
+    for (const unsigned replica : {0u, 1u}) {
+      engine.readTensor("y", replica, of_y.data(), of_y.data() + 2);
+      CHECK(of_y == shared);
+    }
+  }
+}
+
 TEST(ReplicatedStreamsAreSeparate) {
   std::vector<int> first{1, 2, 3}, second{4, 5, 6};
   Sum sum(ReplicatedStreamMode::REPLICATE);

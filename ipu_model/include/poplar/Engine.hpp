@@ -122,9 +122,11 @@ class Engine {
 
   // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
   // input must not change and those of an output must not be read while a program runs. Memory of inputs and
-  // outputs must not overlap. Without `replica`, the memory or callback is that of all replicas.
+  // outputs must not overlap. The replicas' lengths follow each other in memory, unless the stream is
+  // broadcast.
   void connectStream(const std::string& handle, void* begin);
-  // Successive transfers, also over runs, move through [begin, end) and then start over.
+  // Successive transfers, also over runs, move through [begin, end) and then start over. Without `replica`,
+  // the memory is that of all replicas, and so is a callback.
   void connectStream(const std::string& handle, void* begin, void* end);
   void connectStream(const std::string& handle, unsigned replica, void* begin, void* end);
 #ifndef POPLAR_API_ONLY
