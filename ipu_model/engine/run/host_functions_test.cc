@@ -1,7 +1,9 @@
 // Tests host functions through poplar::Engine, in both execution modes.
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -51,6 +53,34 @@ TEST(calls_in_a_loop_move_their_operands) {
     engine.load();
     engine.run();
     // Element (r, c) is the function's element 2c + r.
+    CHECK(out == (std::vector<std::int32_t>{10, 26, 42, 43, 59, 75}));
+  }
+}
+
+// As PopART has them: a class, with or without a handle of its own.
+class Position : public poplar::HostCallback {
+ public:
+  void operator()(poplar::ArrayRef<const void*> inputs, poplar::ArrayRef<void*> outputs) override {
+    AddPosition({inputs[0]}, {outputs[0]});
+  }
+};
+
+TEST(callbacks_are_objects) {
+  CHECK_THROWS(poplar::stream_connection_error,
+               poplar::HostCallbackHandle(std::unique_ptr<poplar::HostCallback>()));
+  for (const bool handle : {false, true}) {
+    poplar::Engine engine(CompileLoop());
+    if (handle) {
+      poplar::HostCallbackHandle callback{std::unique_ptr<poplar::HostCallback>(new Position)};
+      engine.connectHostFunction("step", 0, std::move(callback));
+    } else {
+      engine.connectHostFunction("step", 0, std::make_unique<Position>());
+    }
+    std::vector<std::int32_t> in = {10, 20, 30, 40, 50, 60}, out(6);
+    engine.connectStream("in", in.data());
+    engine.connectStream("out", out.data());
+    engine.load();
+    engine.run();
     CHECK(out == (std::vector<std::int32_t>{10, 26, 42, 43, 59, 75}));
   }
 }

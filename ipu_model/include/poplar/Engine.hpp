@@ -17,6 +17,7 @@
 #include "poplar/Device.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/Graph.hpp"
+#include "poplar/HostFunctionCallback.hpp"
 #include "poplar/OptionFlags.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Quarter.hpp"
@@ -144,6 +145,10 @@ class Engine {
   using HostFunctionCallback =
       std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
   void connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback);
+  template <typename Callback, std::enable_if_t<std::is_base_of_v<HostCallback, Callback>, int> = 0>
+  void connectHostFunction(const std::string& handle, unsigned replica, std::unique_ptr<Callback> callback) {
+    connectHostFunction(handle, replica, HostFunctionCallback(HostCallbackHandle(std::move(callback))));
+  }
 
   // Copies [begin, end), in row-major order, to the tensor of Graph::createHostWrite on all replicas or on
   // one, or from that of createHostRead on one. Throws stream_connection_error for an unknown handle and
