@@ -36,7 +36,9 @@ class Planned:
     """
 
     batches: int
+    """The number of micro-batches of a step."""
     schedule: str
+    """In which order a stage computes them: "grouped", "interleaved" or "sequential"."""
     _options: dict[str, Any]
     _stages: list[Stage]
     _replicas: int
