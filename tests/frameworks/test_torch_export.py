@@ -79,6 +79,16 @@ FUNCTIONS = {
         SPOKEN,
         torch.tensor([1, 1, 0, 3, 4, 0]),
     ),
+    "ctc loss without labels": (
+        lambda p, labels: functional.ctc_loss(p.log_softmax(-1), labels, (9, 9, 8), (0, 0, 0)),
+        SPOKEN,
+        torch.zeros(0, dtype=torch.int64),
+    ),
+    "ctc loss of a row by itself": (
+        lambda p, labels: functional.ctc_loss(p.log_softmax(-1), labels, (9,), (4,), reduction="none"),
+        SPOKEN[:, 0],
+        LABELS[0],
+    ),
     "ctc loss of labels that do not fit": (
         lambda p, labels: tuple(
             torch.nn.CTCLoss(reduction="none", zero_infinity=zero)(p.log_softmax(-1), labels, [9, 4, 3], [4, 4, 4])
@@ -137,6 +147,18 @@ def test_a_small_variance_has_the_gradient_of_its_clamped_value():
     model = Loss()
     model(data[0]).backward()
     torch.testing.assert_close(changed, variance - model.variance.grad)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x: functional.ctc_loss(x.log_softmax(-1), LABELS, (9, 9, 9), (4, 1, 2), reduction="avg"),
+        lambda x: functional.gaussian_nll_loss(x, x, x.abs() + 1, reduction="avg"),
+    ],
+)
+def test_an_unknown_reduction_is_refused(loss):
+    with pytest.raises(ValueError, match="avg is not a valid value for reduction"):
+        run(loss, SPOKEN)
 
 
 def test_ctc_loss_has_the_gradient_of_pytorchs():

@@ -115,9 +115,7 @@ def _gaussian_loss(
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
-    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+    return _reduced(loss, reduction)
 
 
 @torch.library.custom_op("jax_ipu::ctc_losses", mutates_args=())
@@ -154,14 +152,22 @@ def _ctc_loss(
     elif targets.ndim == 1:
         # The rows' labels one after another; no row has more than there are.
         begins = target_lengths.cumsum(0) - target_lengths
-        places = (begins[:, None] + torch.arange(targets.shape[0])).clamp(max=targets.shape[0] - 1)
-        targets = targets[places]
+        places = begins[:, None] + torch.arange(targets.shape[0])
+        targets = targets[places.clamp(max=max(targets.shape[0] - 1, 0))]
     losses = CTC_LOSSES(log_probs, targets, input_lengths, target_lengths, blank)
     if zero_infinity:
         losses = torch.where(losses.isinf(), 0, losses)
     if reduction == "mean":
-        return (losses / target_lengths.clamp(min=1)).mean()
-    return losses.sum() if reduction == "sum" else losses[0] if is_row else losses
+        losses = losses / target_lengths.clamp(min=1)
+    found = _reduced(losses, reduction)
+    return found[0] if is_row and found.ndim else found
+
+
+def _reduced(losses: Any, reduction: str) -> Any:
+    """As PyTorch's losses; raises ValueError for another word."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction: use 'none', 'mean' or 'sum'")
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 
 def _narrow(x: Any, dim: int, start: Any, length: int) -> Any:
