@@ -17,22 +17,22 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_p
 COUNTS_AS = {
     "test_cpp.py": 1000,
     "test_poplar_sdk.py": 900,
-    "test_matmul_planning.py": 800,
-    "test_examples.py": 100,
     "test_report_browser.py": 50,
 }
 
 
 def long_files_first(items):
     """Sorts files by their number of tests, for pytest-xdist (--no-loadscope-reorder): the last file ends the run."""
-    tests = collections.Counter(item.path for item in items if not item.get_closest_marker("nightly"))
+    at_night = ("nightly", "long")
+    tests = collections.Counter(item.path for item in items if not any(map(item.get_closest_marker, at_night)))
     items.sort(key=lambda item: (-COUNTS_AS.get(item.path.name, tests[item.path]), str(item.path)))
 
 
 def pytest_collection_modifyitems(items):
-    from support import known_failures
+    from support import known_failures, long_tests
 
     known_failures.mark(items)
+    long_tests.mark(items)
     if "PYTEST_XDIST_WORKER" in os.environ:
         long_files_first(items)
 

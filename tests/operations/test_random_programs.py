@@ -134,14 +134,14 @@ def check_replicas(program: Program, tiles: int) -> None:
 in_every_run = settings(common, derandomize=True)
 
 
-@settings(in_every_run, max_examples=80)
+@settings(in_every_run, max_examples=25)
 @example(TRANSPOSES, 64)
 @given(programs(OPERATIONS), TILES)
 def test_random_programs(program, tiles):
     check(program, tiles)
 
 
-@settings(in_every_run, max_examples=20)
+@settings(in_every_run, max_examples=10)
 @given(programs(MOVES), TILES)
 def test_random_moves_of_any_bits(program, tiles):
     check(program, tiles, bit_patterns, assert_same_bits)

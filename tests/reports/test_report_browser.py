@@ -62,23 +62,44 @@ def test_synthetic_reports():
     assert "ok keyboard and roles" in run("node", "test/browser.mjs")
 
 
+EVERY_TIME = ("MNIST step", "too large")
+
+
 @needs_chromium
-def test_real_reports(tmp_path):
-    cases, made = [], {}
-    stage = (lambda w, x: x @ w, lambda w, x: jnp.mean(x @ w))
-    pipe = jax_ipu.pipeline(stage, devices=["IPU 0", "IPU 1"], gradient_accumulation=4)
+@pytest.mark.parametrize(
+    "names", [EVERY_TIME, [n for n, *_ in PROGRAMS if n not in EVERY_TIME]], ids=["short", "others"]
+)
+def test_real_reports(names, tmp_path):
+    cases = []
     reports = {
-        name: jax_ipu.report(function, *arguments, target=target) for name, function, arguments, target in PROGRAMS
+        name: jax_ipu.report(function, *arguments, target=target)
+        for name, function, arguments, target in PROGRAMS
+        if name in names
     }
-    reports["pipeline"] = pipe.report([shape(64, 64)] * 2, shape(32, 64))
     for number, (name, report) in enumerate(reports.items()):
-        made[name] = report
         files = [report.save(tmp_path / f"{number}.{kind}") for kind in ("html", "json")]
         cases.append(f"{name}={','.join(map(str, files))}")
-    for first, second in (("MNIST step", "too large for its buffers"), ("CNN", "loops")):
-        page = made[first].compare(made[second]).save(tmp_path / f"{first}.html")
-        files = [page, *(made[name].save(tmp_path / f"{name}.json") for name in (first, second))]
-        cases.append(f"{first} and {second}={','.join(map(str, files))}")
     assert "ok" in run("node", "test/model.mjs", *map(str, sorted(tmp_path.glob("[0-9]*.json"))))
     printed = run("node", "test/browser.mjs", "--only", *cases)
     assert printed.count("ok ") == len(cases)
+
+
+@needs_chromium
+def test_report_of_a_pipeline(tmp_path):
+    stages = (lambda w, x: x @ w, lambda w, x: jnp.mean(x @ w))
+    pipe = jax_ipu.pipeline(stages, devices=["IPU 0", "IPU 1"], gradient_accumulation=4)
+    report = pipe.report([shape(64, 64)] * 2, shape(32, 64))
+    files = [report.save(tmp_path / f"pipeline.{kind}") for kind in ("html", "json")]
+    assert "ok" in run("node", "test/model.mjs", str(files[1]))
+    assert run("node", "test/browser.mjs", "--only", f"pipeline={files[0]},{files[1]}").count("ok ") == 1
+
+
+@needs_chromium
+@pytest.mark.parametrize("names", [("MNIST step", "too large for its buffers"), ("CNN", "loops")], ids=lambda n: n[0])
+def test_comparisons(names, tmp_path):
+    programs = {name: (function, arguments, target) for name, function, arguments, target in PROGRAMS}
+    first, second = (jax_ipu.report(f, *arguments, target=target) for f, arguments, target in map(programs.get, names))
+    page = first.compare(second).save(tmp_path / "both.html")
+    files = [page, first.save(tmp_path / "first.json"), second.save(tmp_path / "second.json")]
+    printed = run("node", "test/browser.mjs", "--only", f"{names[0]}={','.join(map(str, files))}")
+    assert printed.count("ok ") == 1
