@@ -293,6 +293,24 @@ def test_weights_that_are_computed_are_no_batch(of_weights):
     assert batch_of(lambda x, w: x @ of_weights(w), spec(16, 64), spec(64, 10)).axes == {0: 0}
 
 
+def test_weights_that_are_a_sum_with_a_product_are_no_batch():
+    """As low-rank adapters are: what the rows are multiplied with depends on a product, and they do not."""
+
+    def layer(x, w, a, b):
+        return x @ (w + a @ b)
+
+    def layers(x, first, second):
+        return layer(jnp.tanh(layer(x, *first)), *second)
+
+    weights = (spec(64, 32), spec(64, 4), spec(4, 32))
+    back = (spec(32, 10), spec(32, 4), spec(4, 10))
+    assert batch_of(layer, spec(16, 64), *weights).axes == {0: 0}
+    assert batch_of(lambda w, a, b, x: layer(x, w, a, b), *weights, spec(16, 64)).axes == {3: 0}
+    assert batch_of(layers, spec(16, 64), weights, back).axes == {0: 0}
+    assert batch_of(lambda first, second, x: layers(x, first, second), weights, back, spec(16, 64)).axes == {6: 0}
+    assert batch_of(lambda x, w, a, b: x @ (a @ b), spec(16, 64), *weights).axes == {0: 0}
+
+
 def test_a_smaller_batch_on_each_ipu():
     mesh = AbstractMesh((2,), ("i",))
 
