@@ -2,8 +2,10 @@
 
 import importlib.machinery
 import importlib.util
+import json
 import re
 import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -123,6 +125,16 @@ def test_version_is_the_same_everywhere():
     }
     assert {re.search(pattern, (ROOT / path).read_text())[1] for path, pattern in places.items()} == {version}
     assert build_wheels.changes((ROOT / "CHANGELOG.md").read_text(), version)
+
+
+def test_wheel_does_not_depend_on_what_shares_its_folder():
+    """The preset of the C++ tests leaves its options in the cache of the wheel, which needs the extension module."""
+    presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+    (shared,) = (preset["cacheVariables"] for preset in presets if preset["name"] == "tests")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    defined = project["tool"]["scikit-build"]["cmake"]["define"]
+    assert defined == {"JAX_IPU_BUILD_PYTHON": "ON", "JAX_IPU_BUILD_TESTS": "OFF"}
+    assert shared.keys() <= defined.keys()
 
 
 def test_release_has_the_changes_and_checksums(tmp_path):
