@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jax_ipu import GraphCoreManager
+from jax_ipu.models.frameworks.huggingface import CACHE_NAMES
 from support.huggingface_models import batch_for, tiny
 from support.torch_models import assert_same_state, torch_or_skip
 
@@ -24,7 +25,7 @@ def test_models_as_they_are(manager, name):
     outputs = manager.compile_model(model, batch)(batch)
     expected = model(**batch)
     assert type(outputs) is type(expected)
-    assert list(outputs) == [key for key in expected if key != "past_key_values"]
+    assert list(outputs) == [key for key in expected if key not in CACHE_NAMES]
     for key, value in outputs.items():
         assert isinstance(value, torch.Tensor)
         torch.testing.assert_close(value, expected[key].detach(), rtol=1e-4, atol=1e-5)
@@ -108,16 +109,18 @@ def test_caches(manager, caplog):
         manager.compile_model(model, {"input_ids": tokens[:, :4]})
     said = [r.getMessage() for r in caplog.records if "use_cache=False" in r.getMessage()]
     assert len(said) == 1 and model.config.use_cache
-    assert "past_key_values" not in compiled({"input_ids": tokens})
+    (name,) = set(CACHE_NAMES).intersection(list(model(tokens)))
+    assert f"give {name} " in said[0]
+    assert name not in compiled({"input_ids": tokens})
 
-    filled = model(tokens[:, :7]).past_key_values
-    inputs = {"input_ids": tokens[:, 7:], "past_key_values": filled}
+    filled = model(tokens[:, :7])[name]
+    inputs = {"input_ids": tokens[:, 7:], name: filled}
     outputs = manager.compile_model(model, inputs)(inputs)
     assert filled.get_seq_length() == 7  # the caller's cache is not changed
     expected = model(tokens)
     torch.testing.assert_close(outputs.logits, expected.logits[:, 7:].detach(), rtol=1e-4, atol=1e-5)
-    assert type(outputs.past_key_values) is type(filled)
-    layers = zip(outputs.past_key_values.layers, expected.past_key_values.layers, strict=True)
+    assert type(outputs[name]) is type(filled)
+    layers = zip(outputs[name].layers, expected[name].layers, strict=True)
     for layer, other in layers:
         torch.testing.assert_close(layer.keys, other.keys.detach(), rtol=1e-4, atol=1e-5)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,9 @@ from jax_ipu.models.model import loaded
 
 logger = logging.getLogger(__name__)
 
+# What models call their cache, among inputs and outputs: the second since transformers 5.24.
+CACHE_NAMES = ("past_key_values", "cache")
+
 
 def is_pretrained(model: Any) -> bool:
     """Whether the model is a PreTrainedModel of transformers."""
@@ -24,14 +28,15 @@ def is_pretrained(model: Any) -> bool:
 
 @contextlib.contextmanager
 def prepared(model: Any, keywords: dict[str, Any]) -> Iterator[None]:
-    """While a model of transformers is exported, switches its cache off, unless `past_key_values` is an input."""
-    if not is_pretrained(model) or "past_key_values" in keywords:
+    """While a model of transformers is exported, switches its cache off, unless a cache is an input."""
+    if not is_pretrained(model) or any(name in keywords for name in CACHE_NAMES):
         yield
         return
     every: dict[int, Any] = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     configs = [config for config in every.values() if getattr(config, "use_cache", False)]
     if configs:
-        _say_once(type(model).__name__)
+        parameters = inspect.signature(model.forward).parameters
+        _say_once(type(model).__name__, next((name for name in CACHE_NAMES if name in parameters), CACHE_NAMES[0]))
     for config in configs:
         config.use_cache = False
     try:
@@ -42,11 +47,13 @@ def prepared(model: Any, keywords: dict[str, Any]) -> Iterator[None]:
 
 
 @functools.cache
-def _say_once(name: str) -> None:
+def _say_once(name: str, cache: str) -> None:
     logger.warning(
-        "%s is compiled with use_cache=False: its outputs have no past_key_values. To have them, give past_key_values "
-        "(a DynamicCache) among the inputs",
+        "%s is compiled with use_cache=False: its outputs have no %s. To have it, give %s (a DynamicCache) among the "
+        "inputs",
         name,
+        cache,
+        cache,
     )
 
 
