@@ -67,36 +67,58 @@ std::int64_t Offset(const HostTensor& t, std::int64_t flat) {
   return offset;
 }
 
-// The flat (row-major) operand positions of the window of output `flat`; -1 in the padding or between
-// elements.
-std::vector<std::int64_t> WindowOf(const WindowGeometry& g, const HostTensor& in, const HostTensor& out,
-                                   std::int64_t flat) {
-  std::int64_t q[kMaxRank], taps = 1;
-  for (int d = g.rank - 1; d >= 0; --d) {
-    q[d] = flat % out.shape[d];
-    flat /= out.shape[d];
-    taps *= g.dim[d].size;
-  }
-  std::vector<std::int64_t> positions;
-  for (std::int64_t k = 0; k < taps; ++k) {
-    std::int64_t rest = k, at = 0, step = 1;
-    for (int d = g.rank - 1; d >= 0; --d) {
-      const WindowDimension& w = g.dim[d];
-      const std::int64_t p = q[d] * w.stride + rest % w.size * w.window_dilation - w.padding_low;
-      rest /= w.size;
-      if (p < 0 || p % w.base_dilation != 0 || p / w.base_dilation >= in.shape[d]) at = -1;
-      if (at >= 0) at += p / w.base_dilation * step;
-      step *= in.shape[d];
-    }
-    positions.push_back(at);
-  }
-  return positions;
+// The elements in row-major order.
+template <typename T>
+std::vector<T> RowMajor(const Array<T>& a) {
+  std::vector<T> values;
+  values.reserve(static_cast<std::size_t>(a.view.num_elements()));
+  for (std::int64_t i = 0; i < a.view.num_elements(); ++i)
+    values.push_back(a.data[static_cast<std::size_t>(Offset(a.view, i))]);
+  return values;
 }
 
 struct Case {
   WindowGeometry geometry;
   std::vector<std::int64_t> in, out;
 };
+
+// The flat (row-major) operand positions of the window of output `flat`, without those in the padding or
+// between elements.
+std::vector<std::size_t> WindowOf(const Case& c, std::int64_t flat) {
+  const WindowGeometry& g = c.geometry;
+  std::int64_t q[kMaxRank], in[kMaxRank], taps = 1;
+  for (int d = g.rank - 1; d >= 0; --d) {
+    const std::int64_t extent = c.out[static_cast<std::size_t>(d)];
+    in[d] = c.in[static_cast<std::size_t>(d)];
+    q[d] = flat % extent;
+    flat /= extent;
+    taps *= g.dim[d].size;
+  }
+  std::vector<std::size_t> positions;
+  for (std::int64_t k = 0; k < taps; ++k) {
+    std::int64_t rest = k, at = 0, step = 1;
+    for (int d = g.rank - 1; d >= 0; --d) {
+      const WindowDimension& w = g.dim[d];
+      const std::int64_t p = q[d] * w.stride + rest % w.size * w.window_dilation - w.padding_low;
+      rest /= w.size;
+      if (p < 0 || p % w.base_dilation != 0 || p / w.base_dilation >= in[d]) at = -1;
+      if (at >= 0) at += p / w.base_dilation * step;
+      step *= in[d];
+    }
+    if (at >= 0) positions.push_back(static_cast<std::size_t>(at));
+  }
+  return positions;
+}
+
+// WindowOf each output; what is compared over the same windows has them in common.
+using Windows = std::vector<std::vector<std::size_t>>;
+Windows WindowsOf(const Case& c) {
+  std::int64_t outputs = 1;
+  for (const std::int64_t extent : c.out) outputs *= extent;
+  Windows windows;
+  for (std::int64_t i = 0; i < outputs; ++i) windows.push_back(WindowOf(c, i));
+  return windows;
+}
 
 Case RandomCase(std::mt19937& random, int rank, bool dilated) {
   const auto up_to = [&](unsigned n) { return static_cast<std::int64_t>(random() % n); };
@@ -136,18 +158,17 @@ HostTensor Scalar(void* value, DType type) {
 }
 
 template <typename T>
-void CompareReduction(std::mt19937& random, const Case& c, const Expression& e, T init,
-                      const std::function<T(T, T)>& combine, const std::string& what) {
+void CompareReduction(std::mt19937& random, const Case& c, const Windows& windows, const Expression& e,
+                      T init, const std::function<T(T, T)>& combine, const std::string& what) {
   Array<T> in = Make<T>(random, c.in), out = Make<T>(random, c.out);
   Scratch scratch;
   HostContext context{ThreadPool::Global(), scratch};
   ReduceWindowKernel(e).Run(context, c.geometry, {in.view, Scalar(&init, in.view.type)}, {out.view});
-  for (std::int64_t i = 0; i < out.view.num_elements(); ++i) {
+  const std::vector<T> operand = RowMajor(in), actual = RowMajor(out);
+  for (std::size_t i = 0; i < actual.size(); ++i) {
     T expected = init;
-    for (std::int64_t p : WindowOf(c.geometry, in.view, out.view, i)) {
-      if (p >= 0) expected = combine(expected, in.data[static_cast<std::size_t>(Offset(in.view, p))]);
-    }
-    if (!(out.data[static_cast<std::size_t>(Offset(out.view, i))] == expected)) {
+    for (const std::size_t p : windows[i]) expected = combine(expected, operand[p]);
+    if (!(actual[i] == expected)) {
       jax_ipu::testing::Fail(__FILE__, __LINE__, what + " differs at " + std::to_string(i));
       return;
     }
@@ -155,17 +176,18 @@ void CompareReduction(std::mt19937& random, const Case& c, const Expression& e, 
 }
 
 template <typename T>
-void CompareAll(std::mt19937& random, const Case& c, const std::string& what) {
+void CompareAll(std::mt19937& random, const Case& c, const Windows& windows, const std::string& what) {
   const DType t = TypeOf<T>();
   CompareReduction<T>(
-      random, c, Binary(ScalarOp::kAdd, t, t), T{2}, [](T a, T b) { return a + b; }, what + " add");
+      random, c, windows, Binary(ScalarOp::kAdd, t, t), T{2}, [](T a, T b) { return a + b; }, what + " add");
   CompareReduction<T>(
-      random, c, Binary(ScalarOp::kMultiply, t, t), T{1}, [](T a, T b) { return a * b; }, what + " multiply");
+      random, c, windows, Binary(ScalarOp::kMultiply, t, t), T{1}, [](T a, T b) { return a * b; },
+      what + " multiply");
   CompareReduction<T>(
-      random, c, Binary(ScalarOp::kMaximum, t, t), std::numeric_limits<T>::lowest(),
+      random, c, windows, Binary(ScalarOp::kMaximum, t, t), std::numeric_limits<T>::lowest(),
       [](T a, T b) { return std::max(a, b); }, what + " maximum");
   CompareReduction<T>(
-      random, c, Binary(ScalarOp::kMinimum, t, t), std::numeric_limits<T>::max(),
+      random, c, windows, Binary(ScalarOp::kMinimum, t, t), std::numeric_limits<T>::max(),
       [](T a, T b) { return std::min(a, b); }, what + " minimum");
 }
 
@@ -173,10 +195,11 @@ TEST(Pooling) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     const Case c = RandomCase(random, 1 + i % 4, i % 2 == 1);
-    CompareAll<float>(random, c, "f32 " + std::to_string(i));
-    CompareAll<std::int32_t>(random, c, "s32 " + std::to_string(i));
-    CompareAll<std::uint32_t>(random, c, "u32 " + std::to_string(i));
-    CompareAll<double>(random, c, "f64 " + std::to_string(i));
+    const Windows windows = WindowsOf(c);
+    CompareAll<float>(random, c, windows, "f32 " + std::to_string(i));
+    CompareAll<std::int32_t>(random, c, windows, "s32 " + std::to_string(i));
+    CompareAll<std::uint32_t>(random, c, windows, "u32 " + std::to_string(i));
+    CompareAll<double>(random, c, windows, "f64 " + std::to_string(i));
   }
 }
 
@@ -189,9 +212,10 @@ TEST(GeneralCombinerKeepsTheOrder) {
             {ScalarOp::kAdd, DType::kU32, DType::kU32, {2, 1, 0}, 0}};
   e.outputs = {3};
   for (int i = 0; i < 100; ++i) {
+    const Case c = RandomCase(random, 1 + i % 4, true);
     CompareReduction<std::uint32_t>(
-        random, RandomCase(random, 1 + i % 4, true), e, 5u,
-        [](std::uint32_t a, std::uint32_t b) { return 2 * a + b; }, "general " + std::to_string(i));
+        random, c, WindowsOf(c), e, 5u, [](std::uint32_t a, std::uint32_t b) { return 2 * a + b; },
+        "general " + std::to_string(i));
   }
 }
 
@@ -216,19 +240,19 @@ TEST(TwoOperands) {
     kernel.Run(context, c.geometry,
                {x.view, index.view, Scalar(&lowest, DType::kF32), Scalar(&none, DType::kS32)},
                {y.view, chosen.view});
-    for (std::int64_t o = 0; o < y.view.num_elements(); ++o) {
+    const Windows windows = WindowsOf(c);
+    const auto values = RowMajor(x), largest = RowMajor(y);
+    const auto indices = RowMajor(index), of_largest = RowMajor(chosen);
+    for (std::size_t o = 0; o < windows.size(); ++o) {
       float best = lowest;
       std::int32_t at = none;
-      for (std::int64_t p : WindowOf(c.geometry, x.view, y.view, o)) {
-        if (p < 0) continue;
-        const float v = x.data[static_cast<std::size_t>(Offset(x.view, p))];
-        if (!(best >= v)) {
-          best = v;
-          at = index.data[static_cast<std::size_t>(Offset(index.view, p))];
-        }
+      for (const std::size_t p : windows[o]) {
+        if (best >= values[p]) continue;
+        best = values[p];
+        at = indices[p];
       }
-      CHECK_EQ(y.data[static_cast<std::size_t>(Offset(y.view, o))], best);
-      CHECK_EQ(chosen.data[static_cast<std::size_t>(Offset(chosen.view, o))], at);
+      CHECK_EQ(largest[o], best);
+      CHECK_EQ(of_largest[o], at);
     }
   }
 }
@@ -262,21 +286,22 @@ TEST(Scans) {
     for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
       for (const bool backwards : {false, true}) {
         const Case c = ScanCase(shape, d, backwards);
+        const Windows windows = WindowsOf(c);
         const std::string what =
             "scan of " + std::to_string(shape.size()) + " dims along " + std::to_string(d);
         for (int repeat = 0; repeat < 3; ++repeat) {
           CompareReduction<float>(
-              random, c, Binary(ScalarOp::kAdd, DType::kF32, DType::kF32), 1.0f,
+              random, c, windows, Binary(ScalarOp::kAdd, DType::kF32, DType::kF32), 1.0f,
               [](float a, float b) { return a + b; }, what);
           CompareReduction<std::int32_t>(
-              random, c, Binary(ScalarOp::kMaximum, DType::kS32, DType::kS32), -9,
+              random, c, windows, Binary(ScalarOp::kMaximum, DType::kS32, DType::kS32), -9,
               [](std::int32_t a, std::int32_t b) { return std::max(a, b); }, what);
           CompareReduction<std::uint32_t>(
-              random, c, Binary(ScalarOp::kMultiply, DType::kU32, DType::kU32), 1u,
+              random, c, windows, Binary(ScalarOp::kMultiply, DType::kU32, DType::kU32), 1u,
               [](std::uint32_t a, std::uint32_t b) { return a * b; }, what);
           CompareReduction<std::uint32_t>(
-              random, c, LastNotZero(), 0u, [](std::uint32_t a, std::uint32_t b) { return b == 0 ? a : b; },
-              what);
+              random, c, windows, LastNotZero(), 0u,
+              [](std::uint32_t a, std::uint32_t b) { return b == 0 ? a : b; }, what);
         }
       }
     }
@@ -334,9 +359,9 @@ TEST(MaximumOfNanAndZeros) {
 }
 
 template <typename T>
-void CompareScatter(std::mt19937& random, const Case& c, const Expression& select, const Expression& scatter,
-                    const std::function<bool(T, T)>& keep, const std::function<T(T, T)>& combine,
-                    const std::string& what) {
+void CompareScatter(std::mt19937& random, const Case& c, const Windows& windows, const Expression& select,
+                    const Expression& scatter, const std::function<bool(T, T)>& keep,
+                    const std::function<T(T, T)>& combine, const std::string& what) {
   Array<T> operand = Make<T>(random, c.in), source = Make<T>(random, c.out), out = Make<T>(random, c.in);
   if constexpr (std::is_same_v<T, float>) {
     for (T& v : operand.data) v = random() % 9 == 0 ? std::numeric_limits<float>::quiet_NaN() : v;
@@ -347,22 +372,16 @@ void CompareScatter(std::mt19937& random, const Case& c, const Expression& selec
   SelectAndScatterKernel(select, scatter)
       .Run(context, c.geometry, {operand.view, source.view, Scalar(&init, operand.view.type)}, out.view);
   std::vector<T> expected(static_cast<std::size_t>(out.view.num_elements()), init);
-  for (std::int64_t i = 0; i < source.view.num_elements(); ++i) {
-    std::int64_t selected = -1;
-    for (std::int64_t p : WindowOf(c.geometry, operand.view, source.view, i)) {
-      if (p < 0) continue;
-      const auto at = [&](std::int64_t flat) {
-        return operand.data[static_cast<std::size_t>(Offset(operand.view, flat))];
-      };
-      if (selected < 0 || !keep(at(selected), at(p))) selected = p;
-    }
-    if (selected < 0) continue;
-    T& to = expected[static_cast<std::size_t>(selected)];
-    to = combine(to, source.data[static_cast<std::size_t>(Offset(source.view, i))]);
+  const std::vector<T> values = RowMajor(operand), added = RowMajor(source), actual = RowMajor(out);
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    if (windows[i].empty()) continue;
+    std::size_t selected = windows[i][0];
+    for (const std::size_t p : windows[i])
+      if (p != selected && !keep(values[selected], values[p])) selected = p;
+    expected[selected] = combine(expected[selected], added[i]);
   }
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const T actual = out.data[static_cast<std::size_t>(Offset(out.view, static_cast<std::int64_t>(i)))];
-    if (!(actual == expected[i])) {
+    if (!(actual[i] == expected[i])) {
       jax_ipu::testing::Fail(__FILE__, __LINE__, what + " differs at " + std::to_string(i));
       return;
     }
@@ -383,24 +402,26 @@ TEST(SelectAndScatter) {
   affine.outputs = {4};
   for (int i = 0; i < 150; ++i) {
     const Case c = RandomCase(random, 1 + i % 4, false);
+    const Windows windows = WindowsOf(c);
     const std::string n = std::to_string(i);
     const auto add = [](auto a, auto b) { return a + b; };
     const auto f = DType::kF32, s = DType::kS32;
     CompareScatter<float>(
-        random, c, compare(ScalarOp::kGe, f), Binary(ScalarOp::kAdd, f, f),
+        random, c, windows, compare(ScalarOp::kGe, f), Binary(ScalarOp::kAdd, f, f),
         [](float a, float b) { return a >= b; }, add, "ge add " + n);
     CompareScatter<float>(
-        random, c, compare(ScalarOp::kLt, f), Binary(ScalarOp::kAdd, f, f),
+        random, c, windows, compare(ScalarOp::kLt, f), Binary(ScalarOp::kAdd, f, f),
         [](float a, float b) { return a < b; }, add, "lt add " + n);
     CompareScatter<float>(
-        random, c, compare(ScalarOp::kNe, f), Binary(ScalarOp::kAdd, f, f),
+        random, c, windows, compare(ScalarOp::kNe, f), Binary(ScalarOp::kAdd, f, f),
         [](float a, float b) { return a != b; }, add, "general select " + n);
     CompareScatter<std::int32_t>(
-        random, c, compare(ScalarOp::kGt, s), Binary(ScalarOp::kAdd, s, s),
+        random, c, windows, compare(ScalarOp::kGt, s), Binary(ScalarOp::kAdd, s, s),
         [](std::int32_t a, std::int32_t b) { return a > b; }, add, "s32 " + n);
     // With overlapping windows, the order of source elements affects the result.
     CompareScatter<std::int32_t>(
-        random, c, compare(ScalarOp::kGe, s), affine, [](std::int32_t a, std::int32_t b) { return a >= b; },
+        random, c, windows, compare(ScalarOp::kGe, s), affine,
+        [](std::int32_t a, std::int32_t b) { return a >= b; },
         [](std::int32_t a, std::int32_t b) {
           return static_cast<std::int32_t>(3u * static_cast<std::uint32_t>(a) +
                                            static_cast<std::uint32_t>(b));

@@ -31,14 +31,15 @@ std::vector<Z> Definition(const std::vector<Z>& in, const std::vector<std::size_
   const std::size_t n = shape[dim];
   std::size_t inner = 1;
   for (std::size_t d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
-  std::vector<Z> out(in.size());
+  std::vector<Z> out(in.size()), roots(n);
+  for (std::size_t t = 0; t < n; ++t) {
+    const double angle = 2 * std::acos(-1.0) * static_cast<double>(t) / static_cast<double>(n);
+    roots[t] = std::polar(1.0, inverse ? angle : -angle);
+  }
   for (std::size_t e = 0; e < in.size(); ++e) {
     const std::size_t k = e / inner % n, base = e - k * inner;
     Z sum = 0;
-    for (std::size_t t = 0; t < n; ++t) {
-      const double angle = 2 * std::acos(-1.0) * static_cast<double>(k * t % n) / static_cast<double>(n);
-      sum += in[base + t * inner] * std::polar(1.0, inverse ? angle : -angle);
-    }
+    for (std::size_t t = 0; t < n; ++t) sum += in[base + t * inner] * roots[k * t % n];
     out[e] = sum;
   }
   return out;
