@@ -156,13 +156,46 @@ inline std::mt19937& Random() {
   return random;
 }
 
-// Fills with small whole numbers, so that every sum is exact in every type and order.
-inline void FillWhole(const HostTensor& t, int low, int high) {
-  std::uniform_int_distribution<int> pick(low, high);
+// Calls f(element) for all elements in row-major order; Word has their size.
+template <typename Word, typename F>
+void ForEach(const HostTensor& t, F&& f) {
   for (std::int64_t g = 0; g < t.shape[0]; ++g) {
     for (std::int64_t r = 0; r < t.shape[1]; ++r) {
-      for (std::int64_t c = 0; c < t.shape[2]; ++c) Set(t, g, r, c, pick(Random()));
+      Word* const row = t.as<Word>() + g * t.strides[0] + r * t.strides[1];
+      for (std::int64_t c = 0; c < t.shape[2]; ++c) f(row[c * t.strides[2]]);
     }
+  }
+}
+
+// Fills with the values low to high at random. Each is converted once, as most of the time would go there.
+template <typename Word>
+void FillWords(const HostTensor& t, int low, int high) {
+  std::vector<Word> words(static_cast<std::size_t>(high - low + 1));
+  HostTensor one = t;
+  for (int value = low; value <= high; ++value) {
+    one.data = &words[static_cast<std::size_t>(value - low)];
+    Set(one, 0, 0, 0, value);
+  }
+  const Word* const from = words.data();
+  const std::uint64_t count = words.size();
+  auto state = static_cast<std::uint32_t>(Random()());
+  ForEach<Word>(t, [&](Word& word) {
+    state = state * 1664525u + 1013904223u;
+    word = from[state * count >> 32];
+  });
+}
+
+// Fills with small whole numbers, so that every sum is exact in every type and order.
+inline void FillWhole(const HostTensor& t, int low, int high) {
+  switch (SizeOf(t.type)) {
+    case 1:
+      return FillWords<std::uint8_t>(t, low, high);
+    case 2:
+      return FillWords<std::uint16_t>(t, low, high);
+    case 4:
+      return FillWords<std::uint32_t>(t, low, high);
+    default:
+      return FillWords<std::uint64_t>(t, low, high);
   }
 }
 
