@@ -151,7 +151,9 @@ TEST(CholeskyByColumns) {
 }
 
 TEST(CholeskyInBlocks) {
-  for (const bool lower : {true, false}) CheckCholesky(DType::kF32, 400, {1030, 1030}, lower, 2000);
+  // For every change the lower triangle; smaller matrices have both.
+  CheckCholesky(DType::kF32, 400, {1030, 1030}, true, 2000);
+  if (jax_ipu::testing::Everything()) CheckCholesky(DType::kF32, 400, {1030, 1030}, false, 2000);
 }
 
 // A matrix that is not positive definite gives NaN everywhere.

@@ -89,7 +89,9 @@ TEST(RowsInChunks) {
   std::set<std::size_t> supersteps;
   for (const Case& c : kChunks) {
     supersteps.insert(CheckSort(c, {DType::kF32}, Less({DType::kF32}), 0));
-    CheckSort(c, {DType::kS16, DType::kS32}, Less({DType::kS16, DType::kS32}), 9);
+    // Other numbers that move along, for every change in the first cases.
+    if (&c < &kChunks[2] || Everything())
+      CheckSort(c, {DType::kS16, DType::kS32}, Less({DType::kS16, DType::kS32}), 9);
   }
   CHECK(supersteps.size() > 1 && *supersteps.begin() > 3);
 }

@@ -218,9 +218,12 @@ Case RandomCase(std::mt19937& random, int spatial, bool many_taps, int largest_g
   }
 }
 
+// A third of the random convolutions for every change.
+int Rounds(int all) { return jax_ipu::testing::Everything() ? all : all / 3; }
+
 TEST(FloatForward) {
   std::mt19937 random(1);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < Rounds(400); ++i) {
     Compare<float, float, double>(random, RandomCase(random, i % 4, false, 20), DType::kF32, DType::kF32,
                                   "forward " + std::to_string(i));
   }
@@ -228,7 +231,7 @@ TEST(FloatForward) {
 
 TEST(FloatManyTaps) {
   std::mt19937 random(2);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < Rounds(400); ++i) {
     Compare<float, float, double>(random, RandomCase(random, 1 + i % 3, true, 20), DType::kF32, DType::kF32,
                                   "many taps " + std::to_string(i));
   }
@@ -236,7 +239,7 @@ TEST(FloatManyTaps) {
 
 TEST(OtherTypes) {
   std::mt19937 random(3);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < Rounds(60); ++i) {
     const auto next = [&] { return RandomCase(random, 1 + i % 2, i % 3 == 0, 5); };
     const std::string n = std::to_string(i);
     Compare<double, double, double>(random, next(), DType::kF64, DType::kF64, "f64 " + n);

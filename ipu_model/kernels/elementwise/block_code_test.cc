@@ -107,6 +107,7 @@ std::uint32_t BitsAt(DType type, const std::vector<std::uint32_t>& values, std::
 // Of floats, any NaN is the same as any other.
 bool AreSame(DType type, const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b,
              std::size_t n) {
+  if (a == b) return true;
   bool same = true;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t x = BitsAt(type, a, i), y = BitsAt(type, b, i);
@@ -234,7 +235,9 @@ TEST(RandomProgramsGiveTheSameBits) {
   Scratch scratch;
   HostContext context{ThreadPool::Global(), scratch};
   const FlushDenormals flush;
-  for (int test = 0; test < 120; ++test) {
+  // Half of the programs for every change; every operation has a test of its own below.
+  const int tests = jax_ipu::testing::Everything() ? 120 : 60;
+  for (int test = 0; test < tests; ++test) {
     const Expression e = RandomProgram(random, 3 + static_cast<int>(random() % 40));
     std::vector<std::vector<std::uint32_t>> got, expected;
     std::vector<HostTensor> got_tensors, expected_tensors;
@@ -376,7 +379,7 @@ TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
       auto* bytes = reinterpret_cast<std::uint8_t*>(of.data());
       for (std::size_t i = 0; i < kElements; ++i) {
         if (e.inputs.back() == DType::kPred) {
-          bytes[i] = Combined<std::uint8_t>({0, 1}, i, k);
+          bytes[i] = (i >> k) & 1;
         } else {
           const std::uint32_t bits = SpecialBits(c.type, i, k);
           std::memcpy(bytes + i * SizeOf(c.type), &bits, SizeOf(c.type));
@@ -406,6 +409,7 @@ TEST(EveryOperationGivesTheSameBitsForSpecialValues) {
     const ElementwiseKernel kernel(e);
     for (int run = 0; run < kRuns; ++run) kernel.Run(context, in, got_tensors);
     for (std::size_t o = 0; o < 2; ++o) {
+      if (got[o] == expected[o]) continue;
       std::size_t different = 0, at = 0;
       for (std::size_t i = 0; i < kElements; ++i) {
         // Of two NaN, either may be the result.

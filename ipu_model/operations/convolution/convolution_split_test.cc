@@ -94,10 +94,11 @@ TEST(SlowCodeletsComeBeforeMoreMemory) {
   CHECK_NEAR(cycles(DType::kF16, 3000, mk1) / 3938918, 1.0, 0.05);
 }
 
-// Cycles of the vertices of all supersteps. They also compute where `computes` says so, and at night.
-std::uint64_t CyclesOf(poplar::Graph& graph, const poplar::program::Sequence& prog, bool computes) {
+// Cycles of the vertices of all supersteps. They also compute at night; for every change, the tests of the
+// operation compute on fewer tiles.
+std::uint64_t CyclesOf(poplar::Graph& graph, const poplar::program::Sequence& prog) {
   PlanRunner runner(graph, 0);
-  if (computes || jax_ipu::testing::Everything()) {
+  if (jax_ipu::testing::Everything()) {
     runner.RunVertices(prog);
     return runner.cycles();
   }
@@ -124,9 +125,10 @@ TEST(TightMemoryTakesMoreCycles) {
   params.outputType = poplar::FLOAT;
   const std::vector<std::int64_t> layout = {0, 2, 3, 1};
   std::uint64_t last = 0;
-  const char* const least = "0.01";
   hlo::ConvolutionPlans plans;
-  for (const char* const memory : {"0.6", "0.03", "0.02", least}) {
+  for (const char* const memory : {"0.6", "0.03", "0.02", "0.01"}) {
+    // One step between for every change, as each takes two searches.
+    if (std::string("0.02") == memory && !jax_ipu::testing::Everything()) continue;
     ConvolutionProblem p = Layer(32, 32, 32, 0);
     p.most_temporary_bytes = std::stod(memory) * target.bytes_per_tile;
     const auto [split, serial] = ChooseConvolutionSplit(p, target, 1472);
@@ -143,7 +145,7 @@ TEST(TightMemoryTakesMoreCycles) {
         hlo::createConvolutionWeights(graph, poplar::FLOAT, lhs, rhs, params, layout, "w", options, &plans);
     poplar::program::Sequence prog;
     hlo::convolution(graph, x, w, params, layout, prog, "y", options, {}, &plans);
-    const std::uint64_t cycles = CyclesOf(graph, prog, memory == least);
+    const std::uint64_t cycles = CyclesOf(graph, prog);
     CHECK(cycles > last);
     last = cycles;
   }
@@ -252,7 +254,7 @@ TEST(PartsTooLargeForStepsAreSplitAgain) {
     copy->inputs = operation.inputs;
     copy->outputs = operation.outputs;
     CHECK(copy->OperandsFit(1472));
-    const std::uint64_t cycles = CyclesOf(graph, prog, bytes > 0 && bytes < limit);
+    const std::uint64_t cycles = CyclesOf(graph, prog);
     CHECK(cycles > last);
     last = cycles;
   }

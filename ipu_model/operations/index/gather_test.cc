@@ -38,7 +38,7 @@ constexpr DType kIndexTypes[] = {DType::kS32, DType::kS64, DType::kS8,  DType::k
 TEST(GatherEqualsDefinition) {
   std::mt19937 random(1);
   std::size_t steps = 0;
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < (jax_ipu::testing::Everything() ? 600 : 200); ++round) {
     const RandomWindows problem(random);
     const DType type = kTypes[random() % 5], index_type = kIndexTypes[random() % 8];
     Graph graph(poplar::Target::createIPUTarget(1, 1 + random() % 9, "ipu2"));
@@ -267,7 +267,7 @@ TEST(GatherLargeUsesAllThreads) {
 
 TEST(DynamicSliceAndUpdateEqualDefinition) {
   std::mt19937 random(2);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < (jax_ipu::testing::Everything() ? 400 : 150); ++round) {
     const std::size_t rank = random() % 5;
     const DType type = kTypes[random() % 5];
     Graph graph(poplar::Target::createIPUTarget(1, 1 + random() % 9, "ipu2"));

@@ -409,12 +409,15 @@ TEST(SortsEqualStableSort) {
 TEST(LongRowsOverManyTiles) {
   std::mt19937 random(2);
   for (const std::int64_t n : {1024, 1025, 2047, 5000}) {
+    // For every change, all forms have one length.
+    const bool all = n == 1025 || jax_ipu::testing::Everything();
     CHECK(CheckSorts({DType::kF32, DType::kS32}, 1, {n}, 0, 40, 4000, random) > 5);
-    CHECK(CheckSorts({DType::kS32}, 0, {n, 2}, 0, 64, 4000, random) > 5);
+    if (all) CHECK(CheckSorts({DType::kS32}, 0, {n, 2}, 0, 64, 4000, random) > 5);
     // Without positions, as equal elements are alike, and with them as a result.
-    CHECK(CheckSorts({DType::kS32}, 1, {n}, 0, 40, 4000, random) > 5);
-    CHECK(CheckSorts({DType::kF32}, 1, {n}, 0, 40, 4000, random, true, true) > 5);
-    CHECK(CheckSorts({DType::kS32, DType::kU8}, 0, {n, 2}, 0, 64, 4000, random, true, true) > 5);
+    if (all) CHECK(CheckSorts({DType::kS32}, 1, {n}, 0, 40, 4000, random) > 5);
+    if (all) CHECK(CheckSorts({DType::kF32}, 1, {n}, 0, 40, 4000, random, true, true) > 5);
+    if (all || n == 2047)
+      CHECK(CheckSorts({DType::kS32, DType::kU8}, 0, {n, 2}, 0, 64, 4000, random, true, true) > 5);
   }
 }
 
@@ -492,7 +495,7 @@ void CheckTopK(DType type, const Shape& shape, std::int64_t k, bool largest, uns
 
 TEST(TopKEqualsStableSort) {
   std::mt19937 random(4);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < (jax_ipu::testing::Everything() ? 40 : 20); ++round) {
     const std::int64_t n = 1 + static_cast<std::int64_t>(random() % 700);
     const std::int64_t k =
         static_cast<std::int64_t>(random() % static_cast<unsigned>(std::min<std::int64_t>(n, 40) + 1));

@@ -20,6 +20,7 @@
 namespace ipu_model {
 namespace {
 
+using jax_ipu::testing::Everything;
 using poplar::Graph;
 using poplar::Target;
 using poplar::Tensor;
@@ -132,7 +133,7 @@ Tensor Operand(Graph& graph, std::mt19937& random, poplar::Type type, const Size
 
 TEST(ReduceWindow) {
   std::mt19937 random(1);
-  for (int i = 0; i < 90; ++i) {
+  for (int i = 0; i < (Everything() ? 90 : 48); ++i) {
     const Case c = RandomCase(random, static_cast<std::size_t>(1 + i % 4), true);
     Graph graph(Target::createIPUTarget(1, Tiles(i), "ipu2"));
     poplar::program::Sequence prog;
@@ -288,6 +289,9 @@ TEST(LongCumulativeLines) {
     }
     for (const bool backwards : {false, true}) {
       for (const unsigned tiles : {16u, 1472u}) {
+        // For every change each line has two of the four combinations, and two lines have the others.
+        const bool other = (&lines - kLongLines) % 2 != 0;
+        if ((backwards == (tiles == 16)) == other && !Everything()) continue;
         const auto check = [&](poplar::Type type, ScalarOp op, const auto& values, auto first,
                                double tolerance) {
           CheckCumulative(random, type, op, lines.shape, lines.dimension, backwards, tiles, values, first,
@@ -382,7 +386,7 @@ TEST(CumulativeLineLongerThanATile) {
 
 TEST(SelectAndScatter) {
   std::mt19937 random(3);
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < (Everything() ? 120 : 60); ++i) {
     const Case c = RandomCase(random, static_cast<std::size_t>(1 + i % 4), false);
     Graph graph(Target::createIPUTarget(1, Tiles(i), "ipu2"));
     poplar::program::Sequence prog;
