@@ -78,7 +78,11 @@ class MatMulOperation : public Operation, public LimitsBuffers {
 
   MatMulPlan Stepped() const {
     if (limit_ == 0) return plan_;
-    return StepsWithin(plan_, inputs[0].type, inputs[1].type, static_cast<double>(limit_));
+    MatMulPlan plan = StepsWithin(plan_, inputs[0].type, inputs[1].type, static_cast<double>(limit_));
+    // Half results of one step have nothing to add; those of several are sums, which are floats.
+    if (plan.half_step == 0 && plan.depth_steps > 1)
+      plan.partial_type = GemmAccumulator(inputs[0].type, inputs[1].type, outputs[0].type);
+    return plan;
   }
 
   MatMulPlan plan_;

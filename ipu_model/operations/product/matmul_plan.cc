@@ -367,6 +367,16 @@ class Planner {
   ProductCandidate best_candidate_;
 };
 
+// Whether the matrix unit's vertex may write half results with float partial sums: one group of channels
+// needs no sums after it (PopLibs: getConvVertexAMPCandidates in lib/poplin/ConvVertexType.cpp).
+bool HasHalfOutputs(const TargetModel& target, const MatMulProblem& p) {
+  const bool alone = p.options.pass == MatMulOptions::Pass::kNone ||
+                     p.options.pass == MatMulOptions::Pass::kInferenceForward;
+  return alone && p.a_type == DType::kF16 && p.b_type == DType::kF16 && p.out_type == DType::kF16 &&
+         target.AmpMacsPerCycle(DType::kF16) > 0 &&
+         p.depth <= static_cast<std::int64_t>(target.AmpInputGroup(DType::kF16));
+}
+
 }  // namespace
 
 MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem) {
@@ -387,6 +397,12 @@ MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMu
     // No tile mapping suits all three products, so plan each product on its own.
     clamped.options.pass = MatMulOptions::Pass::kNone;
     plan = Planner(target, num_tiles, clamped, partial_type).Best();
+  }
+  if (!half && HasHalfOutputs(target, clamped)) {
+    const MatMulPlan narrower = Planner(target, num_tiles, clamped, DType::kF16).Best();
+    const bool whole = narrower.grid.parts[kDepthDim] == 1 && narrower.depth_steps == 1;
+    if (whole && narrower.cycles < plan.cycles && narrower.temporary_bytes <= plan.temporary_bytes)
+      plan = narrower;
   }
   plan.grid.shape = {problem.groups, problem.rows, problem.columns, problem.depth};
   plan.half_step = half ? static_cast<std::int64_t>(target.AmpInputGroup(operand)) : 0;

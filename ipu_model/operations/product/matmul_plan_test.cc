@@ -249,6 +249,30 @@ void CheckReport(const Shapes& s, const OptionFlags& options, double share, doub
   CHECK_NEAR(reported / planned, 1.0, tolerance);
 }
 
+// PopLibs' vertex writes half results of one group of channels without float partial sums, with all 16 units.
+TEST(OneGroupOfChannelsHasHalfResults) {
+  const TargetModel& target = Target::createIPUTarget(1, "bow").model();
+  const auto plan = [&](const MatMulProblem& problem) {
+    return PlanMatMul(target, target.num_tiles, problem);
+  };
+  for (const std::size_t depth : {1, 8, 16}) {
+    const MatMulProblem problem = HalfProblem({1, 4096, depth, 512});
+    MatMulProblem half_partials = problem;
+    half_partials.options.half_partials = true;
+    CHECK(plan(problem).partial_type == DType::kF16);
+    CHECK_EQ(plan(problem).half_step, 0);
+    CHECK_EQ(plan(problem).grid.parts[kDepthDim], 1);
+    CHECK_EQ(plan(problem).cycles, plan(half_partials).cycles);
+  }
+  MatMulProblem problem = HalfProblem({1, 4096, 16, 512});
+  problem.out_type = DType::kF32;
+  CHECK(plan(problem).partial_type == DType::kF32);
+  problem = HalfProblem({1, 4096, 16, 512});
+  problem.options.pass = MatMulOptions::Pass::kTrainingForward;
+  CHECK(plan(problem).partial_type == DType::kF32);
+  CHECK(plan(HalfProblem({1, 4096, 17, 512})).partial_type == DType::kF32);
+}
+
 TEST(ReportAgreesWithPlanner) {
   for (const Shapes& s :
        std::vector<Shapes>{{1, 64, 512, 512}, {1, 256, 1024, 1024}, {1, 4, 2048, 512}, {8, 64, 64, 64}})

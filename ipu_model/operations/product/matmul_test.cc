@@ -182,6 +182,27 @@ void CheckHalves(Program& p, const Tensor& a, const Tensor& b, const Tensor& c) 
   CHECK(std::memcmp(results[0].data(), results[1].data(), 2 * results[0].size()) == 0);
 }
 
+// Half results of one group of channels are rounded once, also where they move to other tiles.
+TEST(HalfResultsAreRoundedSums) {
+  for (const std::size_t depth : {3, 16}) {
+    for (const unsigned first : {0u, 5u}) {
+      Program p(kTiles);
+      const Tensor a = p.graph.addVariable(poplar::HALF, {1, 100, depth}, "a"),
+                   b = p.graph.addVariable(poplar::HALF, {1, depth, 70}, "b");
+      Tensor c = p.graph.addVariable(poplar::HALF, {1, 100, 70}, "c");
+      poputil::mapTensorLinearly(p.graph, a);
+      poputil::mapTensorLinearly(p.graph, b);
+      poputil::mapTensorLinearly(p.graph, c, 1 + first, 1 + first);
+      const std::vector<float> av = Whole(a.numElements()), bv = Whole(b.numElements());
+      p.In(a, av);
+      p.In(b, bv);
+      poplin::matMulGroupedWithOutput(p.graph, a, b, c, p.sequence, "product");
+      p.Out(c);
+      CheckHalves(p, a, b, c);
+    }
+  }
+}
+
 TEST(TwoStageSumsAndSerialSteps) {
   // Uses given plans, independent of the planner.
   struct Steps {
