@@ -116,3 +116,12 @@ def member(program: Callable[..., Any], name: str) -> Callable[..., Any]:
             _group.reset(token)
 
     return call
+
+
+def compile_member(program: Any, name: str, *args: Any) -> None:
+    """Compiles the jitted function as one of the group for such arguments, which its next call then needs not do."""
+    token = _group.set(name)
+    try:
+        program.lower(*args).compile()
+    finally:
+        _group.reset(token)

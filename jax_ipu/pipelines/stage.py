@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jax_ipu.integration.link import member, new_group
+from jax_ipu.integration.link import compile_member, member, new_group
 
 _AXIS = "replica"
 # What every IPU of a stage has as a whole, and what has a part for each.
@@ -43,6 +43,7 @@ class Stage:
         self.first, self.last, self.recompute, self.batches = first, last, recompute, batches
         # How backward is rebuilt from the values that forward keeps, and which of these are weights.
         self._kept: Any = None
+        self._update: Any = None
         self._group, self._options = new_group(), options
         w, p = _WHOLE, _PARTS
         self.forward = self._program(self.run_forward, 1, (w, p, w, p), (p, p))
@@ -59,10 +60,15 @@ class Stage:
     def _program(
         self, function: Callable[..., Any], donated: int | tuple[int, ...], given: tuple[Any, ...], results: Any
     ) -> Callable[..., Any]:
+        return member(self._jitted(function, donated, given, results), self._group)
+
+    def _jitted(
+        self, function: Callable[..., Any], donated: int | tuple[int, ...], given: tuple[Any, ...], results: Any
+    ) -> Any:
         if self.replicas > 1 and not isinstance(self._devices[0], str):
             # Each IPU differentiates for itself: JAX would add the gradients of weights that all have.
             function = jax.shard_map(function, mesh=self._mesh(), in_specs=given, out_specs=results, check_vma=False)
-        return member(jax.jit(function, donate_argnums=donated, compiler_options=self._options or None), self._group)
+        return jax.jit(function, donate_argnums=donated, compiler_options=self._options or None)
 
     def _mesh(self) -> Mesh:
         return Mesh(np.array(self._devices), (_AXIS,))
@@ -163,7 +169,13 @@ class Stage:
             params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates)
             return params, optimizer_state, zeros, means["loss"]
 
-        return self._program(update, (0, 1, 2), (_WHOLE, _WHOLE, _PARTS), (_WHOLE, _WHOLE, _PARTS, _WHOLE))
+        given, results = (_WHOLE, _WHOLE, _PARTS), (_WHOLE, _WHOLE, _PARTS, _WHOLE)
+        self._update = self._jitted(update, (0, 1, 2), given, results)
+        return member(self._update, self._group)
+
+    def compile_update(self, params: Any, optimizer_state: Any, sums: Any) -> None:
+        """Compiles the program of `update_with` for these arguments, which stay as they are."""
+        compile_member(self._update, self._group, params, optimizer_state, sums)
 
 
 def _sum_type(dtype: Any) -> Any:

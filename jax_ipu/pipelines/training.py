@@ -131,6 +131,8 @@ class Pipeline(Planned):
         self._stashes: list[Any] = []
         self._slots: list[list[Any]] = []
         self._checked: Any = None
+        # The shapes that `_checked` had when the updates were compiled.
+        self._updates_for: Any = None
 
     @boundary
     def place(self, params: Sequence[Any]) -> list[Any]:
@@ -194,14 +196,15 @@ class Pipeline(Planned):
         """
         if not self._updates:
             raise ValueError("the pipeline has no optimizer: give jax_ipu.pipeline one")
-        self._run(state.params, x, targets)
-        assert self._sums is not None
+        sums = self._run(state.params, x, targets)
+        self._compile_updates(state, sums)
         params, optimizer, loss = [], [], None
         for number, update in enumerate(self._updates):
-            changed = update(state.params[number], state.optimizer[number], self._sums[number])
+            changed = update(state.params[number], state.optimizer[number], sums[number])
             params.append(changed[0])
             optimizer.append(changed[1])
-            self._sums[number], loss = changed[2], changed[3]
+            sums[number], loss = changed[2], changed[3]
+        self._sums = sums
         return PipelineState(params, optimizer), loss
 
     @boundary
@@ -218,12 +221,11 @@ class Pipeline(Planned):
             >>> float(loss), float(gradient)
             (6.0, 3.0)
         """
-        self._run(self.place(params), x, targets)
-        assert self._sums is not None
-        means = []
+        sums, means = self._run(self.place(params), x, targets), []
         for number, stage in enumerate(self._stages):
-            self._sums[number], mean = stage.gradients(self._sums[number])
+            sums[number], mean = stage.gradients(sums[number])
             means.append(mean)
+        self._sums = sums
         return means[-1]["loss"], [mean["gradients"] for mean in means]
 
     @boundary
@@ -253,15 +255,17 @@ class Pipeline(Planned):
 
     # ----------------------------------------------------------------------------------------------------------------
 
-    def _run(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> None:
-        """Adds gradients and losses of a batch to the sums, and waits for all stages."""
+    def _run(self, params: Sequence[Any], x: Any, targets: tuple[Any, ...]) -> list[Any]:
+        """The sums of gradients and losses of a batch, after waiting for all stages.
+
+        The caller gives them back to `_sums` when they are zero again: whatever fails before leaves none.
+        """
         import jax
 
         batches = self._micro_batches(x, targets)
         self._prepare(params, *batches[0])
         sums, stashes = self._sums, self._stashes
         assert sums is not None
-        # Whatever fails leaves sums of some micro-batches.
         self._sums = None
         sent: dict[Work, Any] = {}
         stages = len(self._stages)
@@ -282,7 +286,15 @@ class Pipeline(Planned):
                 sent[work] = back
         wait: Any = jax.block_until_ready
         wait(sums)
-        self._sums = sums
+        return sums
+
+    def _compile_updates(self, state: PipelineState, sums: Sequence[Any]) -> None:
+        """Compiles the updates of all stages before one runs, which gives up its part of the state."""
+        if self._updates_for is self._checked:
+            return
+        for number, stage in enumerate(self._stages):
+            stage.compile_update(state.params[number], state.optimizer[number], sums[number])
+        self._updates_for = self._checked
 
     def _micro_batches(self, x: Any, targets: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...]]]:
         import jax

@@ -147,6 +147,37 @@ def test_a_stage_that_fails_leaves_the_state():
     np.testing.assert_allclose(second, on_cpu(whole, (trained, *batch)), rtol=1e-5)
 
 
+class FailsAtTheLastStage:
+    """Gradient descent that cannot be traced, as long as it should fail, for the weights of `loss`."""
+
+    fails = True
+
+    def init(self, params):
+        return ()
+
+    def update(self, gradients, state, params):
+        if self.fails and "out" in params:
+            raise ValueError("the update has failed")
+        return jax.tree.map(lambda g: -0.1 * g, gradients), state
+
+
+def test_an_update_that_fails_leaves_the_state_and_no_gradients():
+    """What fails for one stage has changed no other, and no sums of its batch are added to those of the next."""
+    params, batch = model()
+    optimizer = FailsAtTheLastStage()
+    pipe = jax_ipu.pipeline(STAGES, devices=IPUS[:4], optimizer=optimizer, gradient_accumulation=BATCHES)
+    state = pipe.init(params)
+    with pytest.raises(ValueError, match="the update has failed"):
+        pipe.step(state, *batch)
+    expected = on_cpu(jax.value_and_grad(whole), (params, *batch))
+    close(pipe.value_and_grad(params, *batch), expected)
+    close(state.params, params)
+    optimizer.fails = False
+    state, value = pipe.step(state, *batch)
+    close(value, expected[0])
+    close(state.params, jax.tree.map(lambda p, g: p - 0.1 * g, params, expected[1]))
+
+
 MADE = {
     "no stages": (dict(stages=[], devices=[]), "at least one stage"),
     "devices": (dict(devices=IPUS[:3]), "a pipeline of 4 stages needs as many devices, not 3"),
