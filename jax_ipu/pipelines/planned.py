@@ -50,6 +50,9 @@ class Planned:
         Args:
             params, x, targets: arrays, or ``jax.ShapeDtypeStruct`` in their place.
 
+        Raises:
+            ValueError: a program of a stage does not fit, stages do not chain, or the batch cannot be cut.
+
         Examples:
             >>> import jax, jax.numpy as jnp, numpy as np, jax_ipu
             >>> stages = [lambda w, x: x @ w, lambda w, x: jnp.mean(x @ w)]
@@ -165,6 +168,7 @@ class Planned:
         import jax
 
         params, (x, targets) = jax.tree.map(shape_of, list(params)), jax.tree.map(shape_of, (x, targets))
+        self._rows((x, targets))
         x, targets = self._shapes_of_parts((x, targets), self.batches)
         inputs = self._check_stages(params, x, targets)[:-1]
         found: dict[tuple[int, bool], _Program] = {}
@@ -186,6 +190,17 @@ class Planned:
         if found.seconds is None or not found.fits:
             raise ValueError(f"a program of the pipeline does not fit on an IPU: {found.reason}")
         return found
+
+    def _rows(self, batch: Any) -> int:
+        """The rows of a batch; raises where its arrays differ in them, or they cannot be cut."""
+        leaves = _leaves(batch)
+        sizes = {leaf.shape[:1] for leaf in leaves}
+        if len(sizes) != 1 or () in sizes:
+            found = ", ".join(sorted(str(leaf.shape) for leaf in leaves))
+            raise ValueError(f"arguments of a batch have one first dimension, its rows; these have shapes {found}")
+        ((rows,),) = sizes
+        self._check_rows(rows)
+        return int(rows)
 
     def _check_rows(self, rows: int) -> None:
         if rows == 0 or rows % self.batches:

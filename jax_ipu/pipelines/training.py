@@ -301,13 +301,7 @@ class Pipeline(Planned):
         import numpy as np
 
         arrays = jax.tree.map(np.asarray, (x, targets))
-        sizes = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
-        if len(sizes) != 1 or () in sizes:
-            found = ", ".join(sorted(str(leaf.shape) for leaf in jax.tree.leaves(arrays)))
-            raise ValueError(f"arguments of a batch have one first dimension, its rows; these have shapes {found}")
-        ((rows,),) = sizes
-        self._check_rows(rows)
-        part = rows // self.batches
+        part = self._rows(arrays) // self.batches
         return [jax.tree.map(lambda a, k=k: a[k * part : (k + 1) * part], arrays) for k in range(self.batches)]
 
     def _prepare(self, params: Sequence[Any], rows: Any, targets: tuple[Any, ...]) -> None:

@@ -259,6 +259,14 @@ CALLED = {
 }
 
 
+def test_batches_that_are_only_estimated_are_checked_too():
+    params, (tokens, y, weight) = model()
+    pipe = jax_ipu.pipeline(STAGES, devices=list("abcd"), gradient_accumulation=BATCHES)
+    for targets in ((y[:6], weight), (y, np.float32(1))):
+        with pytest.raises(ValueError, match="have one first dimension, its rows; these have shapes"):
+            pipe.timeline(params, tokens, *targets)
+
+
 @pytest.mark.parametrize("name", CALLED)
 def test_batches_and_weights_that_do_not_fit(name):
     change, message = CALLED[name]
