@@ -188,6 +188,22 @@ def read_again(x):
     return rows, jax.lax.scan(lambda s, row: (s + on_device(row), None), jnp.zeros_like(x), rows, reverse=True)[0]
 
 
+def loops_in_loops(x):
+    """What the inner loop stacks in host memory is a row of what the outer loop stacks there."""
+
+    def inner(h, _):
+        h = jnp.sin(h + 1)
+        return h, in_host(h)
+
+    return jax.lax.scan(lambda h, _: jax.lax.scan(inner, h, length=4), x, length=3)
+
+
+def offloaded_loops_in_loops(weights, x):
+    layer = jax.checkpoint(lambda h, w: (two_products(h, w), None), policy=OFFLOAD)
+    groups = jnp.stack([weights, weights / 2])
+    return jax.grad(lambda w: (jax.lax.scan(lambda h, w: jax.lax.scan(layer, h, w), x, w)[0] ** 2).mean())(groups)
+
+
 def put_and_taken(x):
     away = in_host(jnp.sin(x))
     return jnp.cos(x).sum() * on_device(away), away
@@ -206,6 +222,8 @@ PROGRAMS = {
     ),
     "offload in a scan": (offloaded_scan, (WEIGHTS, X), set(), set()),
     "offload in layers": (offloaded_layers, (WEIGHTS, X), set(), set()),
+    "loops in loops": (loops_in_loops, (X,), set(), {1}),
+    "offload in loops in loops": (offloaded_loops_in_loops, (WEIGHTS, X), set(), set()),
     "rows by index": (rows_by_index, (FLOATS, np.int32(3)), {0}, set()),
     "rows by an index beyond the end": (rows_by_index, (FLOATS, np.int32(7)), {0}, set()),
     "rows by a negative index": (rows_by_index, (FLOATS, np.int32(-9)), {0}, set()),

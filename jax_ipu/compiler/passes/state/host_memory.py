@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from jax_ipu.compiler.expression import splat_of
-from jax_ipu.compiler.ir import LOOPS, MAJOR_TO_MINOR, Block, Module, Op, Value
+from jax_ipu.compiler.ir import LOOPS, MAJOR_TO_MINOR, Block, Module, Op, Value, blocks_of
 from jax_ipu.compiler.passes.dce import keep_state
 from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.program_io import Signature, in_host_memory
@@ -44,8 +44,10 @@ def run(module: Module) -> None:
     _drop_markers(block, sources)
     if by_rows:
         _RowReads(by_rows, sources).run(block, {})
+    blocks = blocks_of(block)
     for value, buffer in sources.items():
-        _read_whole(block, value, buffer, block.terminator)
+        # A buffer of a loop's body has what that trip writes.
+        _read_whole(block if value.op is None else blocks[value.op], value, buffer, block.terminator)
     _Offload(block).run()
 
 

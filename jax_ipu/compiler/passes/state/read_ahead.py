@@ -65,7 +65,11 @@ class _Whole:
         least = left
         waiting = [op for op in block.ops if op.name == "ipu.host_read" and len(op.operands) == 1]
         waiting = [op for op in waiting if 0 < size_in_bytes(op.result) <= room]
-        written = {op.attrs.get("buffer"): i for i, op in enumerate(block.ops) if op.name == "ipu.host_write"}
+        written: dict[object, int] = {}
+        for i, op in enumerate(block.ops):
+            # A loop writes what the ops in it write.
+            within = (inner for region in op.regions for inner in region.walk())
+            written.update((o.attrs.get("buffer"), i) for o in (op, *within) if o.name == "ipu.host_write")
         ops: list[Op] = []
 
         def start(index: int) -> None:
