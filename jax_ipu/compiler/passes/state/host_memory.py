@@ -394,7 +394,8 @@ class _Offload:
         """Whether `user` does not need the value on the IPU again."""
         if user.name in ("reshape", "broadcast_in_dim", TO_HOST):
             return all(map(self._stays, user.result.users))
-        return user is self.main.terminator or user.name in ("ipu.host_write", "dynamic_update_slice")
+        # What a branch or a trip of a loop returns is used behind it, as a result of main is.
+        return user.name in ("return", "ipu.host_write", "dynamic_update_slice")
 
     def _run_block(self, block: Block) -> None:
         for op in list(block.ops):
