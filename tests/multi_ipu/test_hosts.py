@@ -12,11 +12,15 @@ from support.hosts import hosts, why_not
 pytestmark = pytest.mark.nightly
 
 PORT = 7117
+# What takes so many seconds hangs: more than it takes on a machine that has much else to do.
+HANGS = 900
 TRAIN = """
 import os, sys, time
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-jax.distributed.initialize(address, num_processes=count, process_id=process, heartbeat_timeout_seconds=heartbeat)
+jax.distributed.initialize(
+    address, num_processes=count, process_id=process, initialization_timeout=hangs, heartbeat_timeout_seconds=heartbeat
+)
 
 mesh = Mesh(np.array(jax.devices("ipu")), ("data",))
 split, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
@@ -63,11 +67,11 @@ def namespaces():
         pytest.skip(reason)
 
 
-def begin(all_hosts, folder, code, ipus=1, heartbeat=100, pause=0.0, timeout=60, end=END):
+def begin(all_hosts, folder, code, ipus=1, heartbeat=HANGS, pause=0.0, timeout=HANGS, end=END):
     for process, host in enumerate(all_hosts):
         known = (
             f"address, count, process = '{all_hosts[0].address}:{PORT}', {len(all_hosts)}, {process}\n"
-            f"heartbeat, pause = {heartbeat}, {pause}\n"
+            f"hangs, heartbeat, pause = {HANGS}, {heartbeat}, {pause}\n"
         )
         environment = {
             "JAX_PLATFORMS": "ipu,cpu",
@@ -79,9 +83,9 @@ def begin(all_hosts, folder, code, ipus=1, heartbeat=100, pause=0.0, timeout=60,
         host.start(known + TRAIN + code + end, folder / f"{host.name}.txt", **environment)
 
 
-def sums(all_hosts, seconds=120):
+def sums(all_hosts):
     for host in all_hosts:
-        assert host.end(seconds) == 0, host.said()
+        assert host.end(HANGS) == 0, host.said()
     return [float(re.search(r"SUM (\S+)", host.path.read_text())[1]) for host in all_hosts]
 
 
@@ -103,15 +107,15 @@ def test_hosts_train_together(tmp_path):
 
 def test_sixteen_processes(tmp_path):
     with hosts(16) as sixteen:
-        begin(sixteen, tmp_path, "tell(train(start(), range(3)))", timeout=300)
-        np.testing.assert_allclose(sums(sixteen, 600), expected(3, 64), rtol=1e-4)
+        begin(sixteen, tmp_path, "tell(train(start(), range(3)))")
+        np.testing.assert_allclose(sums(sixteen), expected(3, 64), rtol=1e-4)
 
 
 def test_hosts_far_apart(tmp_path):
     """A message takes 60 ms, and one frame in a hundred is lost on each of its two wires."""
     with hosts(3, delay=0.03, loss=0.01) as three:
         begin(three, tmp_path, "tell(train(start(), range(8)))")
-        np.testing.assert_allclose(sums(three, 300), expected(8, 12), rtol=1e-4)
+        np.testing.assert_allclose(sums(three), expected(8, 12), rtol=1e-4)
         assert all(host.wire.carried > 100 for host in three)
         assert sum(host.wire.lost for host in three) > 0
 
@@ -120,7 +124,7 @@ def test_a_host_that_is_away_for_seconds(tmp_path):
     """Its packets are lost, and sent again when it is back."""
     with hosts(3) as three:
         begin(three, tmp_path, "tell(train(start(), range(10)))", pause=0.2)
-        three[0].wait_for("AT 2", 120)
+        three[0].wait_for("AT 2", HANGS)
         three[1].unplug()
         with suppress(subprocess.TimeoutExpired):
             three[2].process.wait(3)
@@ -131,23 +135,23 @@ def test_a_host_that_is_away_for_seconds(tmp_path):
 def test_a_host_that_vanishes(tmp_path):
     """No connection is closed. The others are told within the bound, and by name."""
     with hosts(3) as three:
-        begin(three, tmp_path, UNTIL_AN_ERROR, pause=0.2, timeout=10, end=LEAVE)
-        three[0].wait_for("AT 2", 120)
+        begin(three, tmp_path, UNTIL_AN_ERROR, pause=0.2, timeout=60, end=LEAVE)
+        three[0].wait_for("AT 2", HANGS)
         three[2].unplug()
         for host in three[:2]:
-            host.wait_for("ERROR", 40)
-            assert host.end(20) == 0
+            host.wait_for("ERROR", HANGS)
+            assert host.end(HANGS) == 0
         errors = [re.search("ERROR (.*)", host.path.read_text())[1] for host in three[:2]]
-        assert any("process 2 did not take part in a collective within 10 s" in error for error in errors), errors
+        assert any("process 2 did not take part in a collective within 60 s" in error for error in errors), errors
         assert all("process 2" in error for error in errors), errors
 
 
 def test_a_host_that_dies(tmp_path):
     with hosts(2) as two:
-        begin(two, tmp_path, UNTIL_AN_ERROR, pause=0.2, timeout=30, end=LEAVE)
-        two[0].wait_for("AT 2", 120)
+        begin(two, tmp_path, UNTIL_AN_ERROR, pause=0.2, end=LEAVE)
+        two[0].wait_for("AT 2", HANGS)
         two[1].process.kill()
-        two[0].wait_for("ERROR", 40)
+        two[0].wait_for("ERROR", HANGS)
         assert "process 1 has closed the connection: it has ended or crashed" in two[0].said()
 
 
@@ -172,11 +176,11 @@ def test_training_goes_on_from_a_checkpoint(tmp_path):
     """A host dies, all processes end, and all start again from the last checkpoint."""
     folder = f"folder = {str(tmp_path / 'checkpoints')!r}\n"
     with hosts(2) as two:
-        begin(two, tmp_path, folder + CHECKPOINTS, pause=0.2, timeout=20, heartbeat=10)
-        two[0].wait_for("SAVED 3", 180)
+        begin(two, tmp_path, folder + CHECKPOINTS, pause=0.2, heartbeat=30)
+        two[0].wait_for("SAVED 3", HANGS)
         two[1].process.kill()
-        assert two[0].end(90) != 0
+        assert two[0].end(HANGS) != 0
     with hosts(2) as two:
         begin(two, tmp_path, folder + CHECKPOINTS)
-        np.testing.assert_allclose(sums(two, 180), expected(12, 8), rtol=1e-4)
+        np.testing.assert_allclose(sums(two), expected(12, 8), rtol=1e-4)
         assert int(re.search(r"FROM (\d+)", two[0].path.read_text())[1]) >= 4

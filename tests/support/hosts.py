@@ -131,8 +131,10 @@ def hosts(count: int, delay: float = 0.0, loss: float = 0.0) -> Iterator[list[Ho
         wires.close()
         for host in made:
             host.close()
-            with suppress(subprocess.CalledProcessError):
-                _ip("netns", "del", host.name)
+            # A namespace ends with its last connection: until then, the next host could not have a link of this name.
+            for command in (("link", "del", host._link), ("netns", "del", host.name)):
+                with suppress(subprocess.CalledProcessError):
+                    _ip(*command)
         with suppress(subprocess.CalledProcessError):
             _ip("link", "del", bridge)
 
