@@ -32,7 +32,8 @@ def test_recurrent_layers_of_pytorch(manager, layer, form, tmp_path):
         packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths)
         expected = torch.nn.utils.rnn.pad_packed_sequence(module(packed)[0])[0]
         model = recurrent_model(layer, module, x.numpy())
-        found = manager.compile_model(model, (x, lengths))(x, lengths)  # [time, directions, batch, hidden]
+        inputs = (x, lengths.int())  # the type that ONNX has for them
+        found = manager.compile_model(model, inputs)(*inputs)  # [time, directions, batch, hidden]
         torch.testing.assert_close(found.permute(0, 2, 1, 3).reshape(5, 2, 8), expected.detach(), rtol=1e-4, atol=1e-5)
         return
 
