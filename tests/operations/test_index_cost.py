@@ -63,6 +63,12 @@ def test_neighbours_at_all_sizes(curve):
     assert not index_cost.jumps(list(index_cost.points(curve)))
 
 
+@pytest.mark.parametrize("size", [64, 100, 128])
+def test_the_best_of_few_elements_is_found_where_they_lie(size):
+    """Shorter parts take fewer cycles, but not so many fewer as the exchange that makes them."""
+    assert not index_cost.jumps(list(index_cost.points(index_cost._top_k(1), [size, 200, 316])))
+
+
 def test_what_counts_as_a_jump():
     good = [Point(100, True, 1000), Point(316, True, 1000), Point(1000, True, 5000)]
     assert not index_cost.jumps(good)

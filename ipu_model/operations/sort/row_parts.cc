@@ -122,8 +122,10 @@ bool TopKStays(const TargetModel& target, const Grid& held, std::int64_t k, DTyp
   const std::int64_t n = held.shape[0], parts = held.parts[0], grains = CeilDivide(n, held.grain[0]);
   const std::int64_t shortest = grains / parts * held.grain[0] - (grains * held.grain[0] - n);
   if (parts < 2 || shortest < std::max<std::int64_t>(1, k)) return false;
+  // The chosen parts are exchanged before the scan, in a superstep that those in place do not need.
   const double sent = static_cast<double>(CeilDivide(n, chosen.parts)) * static_cast<double>(SizeOf(type));
-  return CyclesInParts(target, n, k, parts, type) <= chosen.cycles + sent / target.exchange_bytes_per_cycle;
+  const double exchange = target.sync_cycles + sent / target.exchange_bytes_per_cycle;
+  return CyclesInParts(target, n, k, parts, type) <= chosen.cycles + exchange;
 }
 
 bool TopKSorts(const TargetModel& target, std::int64_t n, std::int64_t k, std::int64_t rows, DType type,
