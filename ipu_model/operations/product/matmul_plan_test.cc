@@ -259,10 +259,11 @@ TEST(OneGroupOfChannelsHasHalfResults) {
     const MatMulProblem problem = HalfProblem({1, 4096, depth, 512});
     MatMulProblem half_partials = problem;
     half_partials.options.half_partials = true;
-    CHECK(plan(problem).partial_type == DType::kF16);
-    CHECK_EQ(plan(problem).half_step, 0);
-    CHECK_EQ(plan(problem).grid.parts[kDepthDim], 1);
-    CHECK_EQ(plan(problem).cycles, plan(half_partials).cycles);
+    const MatMulPlan chosen = plan(problem);
+    CHECK(chosen.partial_type == DType::kF16);
+    CHECK_EQ(chosen.half_step, 0);
+    CHECK_EQ(chosen.grid.parts[kDepthDim], 1);
+    CHECK_EQ(chosen.cycles, plan(half_partials).cycles);
   }
   MatMulProblem problem = HalfProblem({1, 4096, 16, 512});
   problem.out_type = DType::kF32;
