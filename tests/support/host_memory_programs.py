@@ -47,8 +47,11 @@ def written_until_large(x):
 
 def written_beyond_the_end(x, count):
     """The last row is written again by each trip beyond it."""
-    body = lambda i, rows: jax.lax.dynamic_update_index_in_dim(rows, in_host(x * i), i, 0)  # noqa: E731
-    return jax.lax.fori_loop(0, count, body, in_host(jnp.zeros((3, *x.shape), x.dtype)))
+
+    def trip(i, rows):
+        return jax.lax.dynamic_update_index_in_dim(rows, in_host(x * i), i, 0)
+
+    return jax.lax.fori_loop(0, count, trip, in_host(jnp.zeros((3, *x.shape), x.dtype)))
 
 
 def read_and_written_until_large(weights, x):
@@ -79,8 +82,7 @@ def rounds(weights, x):
 
 
 def rounds_until_large(weights, x):
-    body = lambda h: abs(layers(weights, h)) + h  # noqa: E731
-    return jax.lax.while_loop(lambda h: h.sum() < 100, body, x)
+    return jax.lax.while_loop(lambda h: h.sum() < 100, lambda h: abs(layers(weights, h)) + h, x)
 
 
 def offload_in_a_trip(x):
@@ -220,8 +222,12 @@ def branches_of_trips(x):
 
 def state_of_a_loop(x):
     """The state of a loop that ends on a value is in host memory between the trips."""
-    step = lambda state: (state[0] + 1, in_host(on_device(state[1]) * 1.5))  # noqa: E731
-    return jax.lax.while_loop(lambda state: abs(on_device(state[1])).sum() < 200, step, (0, in_host(x)))
+
+    def trip(state):
+        i, away = state
+        return i + 1, in_host(on_device(away) * 1.5)
+
+    return jax.lax.while_loop(lambda state: abs(on_device(state[1])).sum() < 200, trip, (0, in_host(x)))
 
 
 FLOATS, WORDS = array(6, 3, 5), np.arange(24, dtype=np.int32).reshape(6, 4)

@@ -121,11 +121,11 @@ class _Classes:
             one, other = op.operands
             for weights, rows in ((one, other), (other, one)):
                 if weights in marks and rows not in marks and rows in self._after_products:
-                    if weights not in self._after_products and not self._are_adapted(rows, marks):
+                    if weights not in self._after_products and not self._is_from_weights(rows, marks):
                         return True
         return False
 
-    def _are_adapted(self, other: Value, marks: Marks) -> bool:
+    def _is_from_weights(self, other: Value, marks: Marks) -> bool:
         """Whether the other side of a product is computed from weights alone: only rows on this side come first."""
         return self.comes_first(marks) and not any(other in c and self.comes_first(c) for c in self._all)
 
