@@ -205,6 +205,10 @@ class Block:
 
 # The attribute of an argument or result of main with its memory kind.
 MEMORY_KIND = "mhlo.memory_kind"
+# The memory kind of host memory; all others are SRAM.
+HOST_MEMORY = "pinned_host"
+# JAX's custom call that puts a value into a memory, and its frontend attribute with the memory kind.
+PLACEMENT, PLACEMENT_KIND = "annotate_device_placement", "_xla_buffer_placement"
 # The attribute with the layout that the caller asks for, and the one with the layout that it has: its dimensions from
 # major to minor in memory; row-major without it.
 LAYOUT_MODE = "mhlo.layout_mode"

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, RESULT_NAME, Function, Op, Value
+from jax_ipu.compiler.ir import (
+    ARGUMENT_NAME,
+    HOST_MEMORY,
+    MAJOR_TO_MINOR,
+    MEMORY_KIND,
+    RESULT_NAME,
+    Function,
+    Op,
+    Value,
+)
 from jax_ipu.compiler.types import Shape, num_elements
-
-# The memory kind of host memory; all others are SRAM.
-HOST_MEMORY = "pinned_host"
-
 
 # Ops that read an argument in host memory, at once or for a later trip of a loop.
 HOST_READS = frozenset(("ipu.host_read", "ipu.read_ahead"))

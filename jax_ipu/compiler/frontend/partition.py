@@ -19,7 +19,14 @@ from jaxlib.mlir import ir as mlir
 from jaxlib.mlir.dialects import stablehlo
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.frontend import batch_loops, batched_ops, inline_calls, partition_end, window_gradients
+from jax_ipu.compiler.frontend import (
+    batch_loops,
+    batched_ops,
+    inline_calls,
+    partition_end,
+    placements,
+    window_gradients,
+)
 from jax_ipu.compiler.frontend.attributes import signature_attributes
 from jax_ipu.compiler.frontend.depth import nested_ops
 from jax_ipu.compiler.frontend.legalize import legalize_module
@@ -47,7 +54,6 @@ _PARTITIONING = (
 _MAX_CALLS = 200
 _SIX_BITS = re.compile(r"tensor<(?:[?\d]+x)*(f6E\w+)")
 _SHARDY_DIALECT = "sdy."
-_PLACEMENT = "annotate_device_placement"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # Shardy treats callbacks correctly only under target names that it knows: one device, and every shard.
 _KNOWN_CALLBACKS = {
@@ -87,7 +93,7 @@ def partition_module(
         CompileError: an element type is not supported (UNIMPLEMENTED), or XLA refuses to partition the program
             (INVALID_ARGUMENT).
     """
-    _drop_placements(program)
+    placements.hide(program)
     if inline_calls.longest_chain(program) > _MAX_CALLS:
         with program.context:
             inline_calls.run(program)
@@ -156,20 +162,6 @@ def _make_sizes_static(slice_op: Any) -> None:
     slice_op.erase()
 
 
-def _drop_placements(program: mlir.Module) -> None:
-    """Removes the custom calls that place values in a memory: XLA's CPU compiler refuses some of them."""
-
-    def drop(operation: mlir.Operation) -> mlir.WalkResult:
-        target: Any = operation.attributes["call_target_name"] if operation.name == "stablehlo.custom_call" else None
-        if target is not None and target.value == _PLACEMENT:
-            operation.results[0].replace_all_uses_with(operation.operands[0])
-            operation.erase()
-        return mlir.WalkResult.ADVANCE
-
-    with program.context:
-        program.operation.walk(drop)
-
-
 def _number_channels(program: mlir.Module) -> None:
     """Gives each collective a channel of its own, by which `to_stablehlo` finds its groups; JAX 0.12 numbers all 1."""
     numbers = itertools.count(1)
@@ -220,6 +212,7 @@ def to_stablehlo(hlo: bytes) -> mlir.Module:
     batch_loops.separate(module)
     window_gradients.narrow(module)
     batched_ops.show(module)
+    placements.show(module)
     return module
 
 

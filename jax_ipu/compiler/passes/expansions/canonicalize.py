@@ -8,12 +8,11 @@ import numpy as np
 
 from jax_ipu.compiler import ffi_calls, tile_calls
 from jax_ipu.compiler.errors import CompileError
-from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.ir import HOST_MEMORY, PLACEMENT, PLACEMENT_KIND, Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.indices import known_indices, one_row
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.passes.state import host_memory
-from jax_ipu.compiler.program_io import HOST_MEMORY
 from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements
 
 # Custom calls that only annotate a value for a partitioner.
@@ -131,7 +130,7 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
         return []
     if target in _PASS_THROUGH:
         return op.operands[: len(op.results)]
-    if target == "annotate_device_placement":
+    if target == PLACEMENT:
         return _placement(op, rewriter)
     if target == "ipu_partitioned_python_callback":
         # The host function does not know the shapes of the shards, so they become its first operands.
@@ -148,7 +147,7 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
 def _placement(op: Op, rewriter: Rewriter) -> Sequence[Value]:
     """A marker for `host_memory`, which knows what else is in host memory."""
     frontend = op.attrs.get("mhlo.frontend_attributes") or {}
-    in_host = frontend.get("_xla_buffer_placement") == HOST_MEMORY
+    in_host = frontend.get(PLACEMENT_KIND) == HOST_MEMORY
     marker = host_memory.TO_HOST if in_host else host_memory.TO_DEVICE
     return [rewriter.emit(marker, op.operands, op.result.shape, op.result.dtype)]
 

@@ -1,0 +1,109 @@
+"""What programs over several IPUs put into host memory ("pinned_host"): values, and that it stays there."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jax_ipu
+from support.devices import compare
+from support.host_memory import in_host, on_device
+from support.host_memory_programs import OFFLOAD, put_and_taken, state_of_a_loop, two_products
+from support.modes import array
+
+LAYERS, BATCH, WIDTH = 4, 8, 16
+WEIGHTS, X = array(LAYERS, WIDTH, WIDTH) / 6, array(BATCH, WIDTH)
+
+
+def offloaded_scan(weights, x):
+    layer = jax.checkpoint(lambda h, w: (two_products(h, w), None), policy=OFFLOAD)
+    return jax.grad(lambda weights: (lax.scan(layer, x, weights)[0] ** 2).mean())(weights)
+
+
+def offloaded_layers(weights, x):
+    def model(weights):
+        h = x
+        for w in weights:
+            h = two_products(h, w)
+        return (h**2).mean()
+
+    return jax.grad(jax.checkpoint(model, policy=OFFLOAD))(weights)
+
+
+def rows_of_whole_numbers(x):
+    numbers = jnp.argsort(x, 1)
+    return on_device(in_host(numbers)) + 1, on_device(in_host(x > 0))
+
+
+def sharded(function, *specs, shape=(2, 2)):
+    def build(devices):
+        mesh = (
+            Mesh(np.array(devices), ("a", "b")) if len(devices) != 4 else Mesh(np.reshape(devices, shape), ("a", "b"))
+        )
+        places = [NamedSharding(mesh, spec) for spec in specs]
+        jitted = jax.jit(function)
+        return lambda *args: jitted(*[jax.device_put(v, p) for v, p in zip(args, places, strict=True)])
+
+    return build
+
+
+# Name -> function, arguments, how they are split.
+PROGRAMS = {
+    "offload in a scan, split batch": (offloaded_scan, (WEIGHTS, X), (P(), P("a"))),
+    "offload in a scan, split columns": (offloaded_scan, (WEIGHTS, X), (P(None, None, "b"), P("a"))),
+    "offload in layers": (offloaded_layers, (WEIGHTS, X), (P(), P(("a", "b")))),
+    "put and taken": (lambda x: put_and_taken(x)[0], (X,), (P("a", "b"),)),
+    "state of a loop": (lambda x: on_device(state_of_a_loop(x)[1]), (X,), (P("a"),)),
+    "whole numbers and truth values": (rows_of_whole_numbers, (X,), (P("a"),)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name):
+    function, arguments, specs = PROGRAMS[name]
+    compare(sharded(function, *specs), *arguments)
+
+
+def of_one_shard(function, mesh):
+    specs = P(), P("a")
+    return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
+
+
+@pytest.mark.parametrize("manual", [False, True], ids=["split by jit", "shard_map"])
+@pytest.mark.parametrize("function", [offloaded_scan, offloaded_layers])
+def test_what_is_offloaded_is_in_host_memory(function, manual):
+    """Each IPU writes its rows of every layer's input and reads them again, as a program for one IPU does."""
+    mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("a",))
+
+    def arguments(batch):
+        split = NamedSharding(mesh, P("a")) if batch > 64 else NamedSharding(mesh, P())
+        shapes = ((LAYERS, 64, 64), NamedSharding(mesh, P())), ((batch, 64), split)
+        return [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=place) for shape, place in shapes]
+
+    program = of_one_shard(function, mesh) if manual else function
+    alone = jax_ipu.estimate(function, *[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments(64)])
+    split = jax_ipu.estimate(program, *arguments(128))
+    assert split.num_ipus == 2
+    assert split.streaming_bytes_out == alone.streaming_bytes_out >= LAYERS * 64 * 64 * 4
+    assert split.streaming_bytes_in == alone.streaming_bytes_in >= LAYERS * 64 * 64 * 4
+
+
+def test_rows_of_an_argument_in_host_memory_are_read_one_by_one():
+    """A loop over layers whose weights are in host memory, for a batch that is split."""
+    mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("a",))
+    host = NamedSharding(mesh, P(), memory_kind="pinned_host")
+    shapes = ((LAYERS, 64, 64), host), ((128, 64), NamedSharding(mesh, P("a")))
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=place) for shape, place in shapes]
+
+    def layers(weights, x):
+        return lax.scan(lambda h, w: (jnp.tanh(h @ on_device(w)), None), x, weights)[0]
+
+    assert jax_ipu.estimate(layers, *arguments).streaming_bytes_in == LAYERS * 64 * 64 * 4
+    placed = [jax.device_put(array(*shape) / 8, place) for shape, place in shapes]
+    expected = partial(jax.jit(layers, backend="cpu"))(*[array(*shape) / 8 for shape, _ in shapes])
+    np.testing.assert_allclose(jax.jit(layers)(*placed), expected, rtol=2e-5, atol=1e-6)
