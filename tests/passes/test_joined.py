@@ -16,6 +16,8 @@ from support.stages import imported
 
 X, Y = array(40, 3), array(40, 3, seed=1)
 IMAGE = array(2, 9, 8, 3)
+# More than 256 KiB.
+LARGE = array(3000, 40)
 
 
 def _lorenz(x):
@@ -49,6 +51,11 @@ def _both_results_of_one_op(x, y):
     return jnp.concatenate([jnp.sin(x) * y, jnp.sin(x) + y], -1)
 
 
+def _rotated(x):
+    one, other = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([one * 2 - other, other * 2 + one], -1)
+
+
 def _in_a_state(x, y):
     return lax.fori_loop(0, 3, lambda _, s: jnp.concatenate([s[1:] * 0.5, y[:1] + s[:1]]), x)
 
@@ -67,6 +74,10 @@ PROGRAMS = {
     "both results of one op": (_both_results_of_one_op, X, Y),
     "in a state": (_in_a_state, X, Y),
     "no elements": (lambda x, y: jnp.concatenate([x[:0] * 2, x + y, y[:0]]), X, Y),
+    "halves of large lines": (_rotated, LARGE),
+    "most of what is large": (lambda x: jnp.gradient(x, axis=0), LARGE),
+    "parts of large lines": (lambda x: jnp.stack([x + 1, x * 2, -x], -1), LARGE),
+    "large rows": (lambda x: jnp.concatenate([x[:2] + 1, x * 2, x[3:] - 1]), LARGE),
     **{
         f"padded {mode}": (lambda x, mode=mode: jnp.pad(x, ((0, 0), (2, 1), (3, 2), (0, 0)), mode=mode), IMAGE)
         for mode in ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "maximum")
@@ -86,11 +97,23 @@ def _names_of_steps(function, *arguments) -> list[str]:
     return [step.kind for step in jax_ipu.debug.profile(function, *arguments)]
 
 
-@pytest.mark.parametrize("name", ["stacked", "cross product", "scalars", "both results of one op"])
+WITHOUT_COPIES = (
+    *("stacked", "cross product", "scalars", "both results of one op"),
+    *("halves of large lines", "parts of large lines"),
+)
+
+
+@pytest.mark.parametrize("name", WITHOUT_COPIES)
 def test_no_copies(name):
     """Nothing is copied that was computed for the concatenation alone."""
     function, *arguments = PROGRAMS[name]
     assert "poplar::copy" not in _names_of_steps(function, *arguments)
+
+
+def test_most_of_a_large_result_is_computed_in_its_place():
+    """Of the differences along the first axis, the two at the ends are copied."""
+    function, *arguments = PROGRAMS["most of what is large"]
+    assert _names_of_steps(function, *arguments).count("poplar::copy") == 2
 
 
 def _simplified(function, *arguments) -> list[ir.Op]:

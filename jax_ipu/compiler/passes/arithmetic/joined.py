@@ -7,6 +7,7 @@ has not found a place for it before.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value, size_in_bytes
@@ -14,8 +15,8 @@ from jax_ipu.compiler.types import num_elements
 
 # The ops that can compute in a given place.
 _MAKERS = frozenset(("ipu.map", "concatenate"))
-# Results of so many bytes lie in memory from their first part on. A part of a larger one would also be computed on
-# fewer tiles than alone.
+# Results of so many bytes lie in memory from their first part on. Of a larger one, at least half must be computed in
+# its place, so that little memory is unused until then, and on as many tiles as alone.
 _SMALL = 1 << 18
 
 
@@ -30,13 +31,13 @@ class Place:
 
 def run(module: Module) -> None:
     """Gives places in every block of main."""
-    _run_block(module.main.block)
+    _run_block(module.main.block, module.num_tiles)
 
 
-def _run_block(block: Block) -> None:
+def _run_block(block: Block, num_tiles: int) -> None:
     for op in block.ops:
         for region in op.regions:
-            _run_block(region)
+            _run_block(region, num_tiles)
     index = {op: i for i, op in enumerate(block.ops)}
     # How many ops up to each one have regions: memory that is written in parts is written between jumps.
     jumps, count = [], 0
@@ -46,14 +47,19 @@ def _run_block(block: Block) -> None:
     for op in block.ops:
         if op.name != "concatenate" or num_elements(op.result.shape) == 0:
             continue
-        for position in range(len(op.operands)):
-            found = _maker(op, position)
-            if found is None:
-                continue
-            value, place = found
-            maker = value.op
-            if maker in index and jumps[index[maker]] == jumps[index[op]] and _pays(value, op):
-                maker.attrs.setdefault("inside", {})[value.index] = place
+        parts = [part for position in range(len(op.operands)) if (part := _maker(op, position)) is not None]
+        found = [
+            (value, place)
+            for value, place in parts
+            if (maker := value.op) in index
+            and jumps[index[maker]] == jumps[index[op]]
+            and _is_spread(value, op, num_tiles)
+        ]
+        whole, inside = size_in_bytes(op.result), sum(size_in_bytes(value) for value, _ in found)
+        if whole <= _SMALL or 2 * inside >= whole:
+            for value, place in found:
+                assert value.op is not None
+                value.op.attrs.setdefault("inside", {})[value.index] = place
 
 
 def _maker(op: Op, position: int) -> tuple[Value, Place] | None:
@@ -84,7 +90,9 @@ def _keeps_order(op: Op) -> bool:
     return list(op.attrs["broadcast_dimensions"]) == sorted(op.attrs["broadcast_dimensions"])
 
 
-def _pays(value: Value, op: Op) -> bool:
+def _is_spread(value: Value, op: Op, num_tiles: int) -> bool:
+    """Whether the part of the result lies on about as many tiles as the result: it is small, or the part half of it, or
+    every tile has whole lines, each with its part."""
     whole = size_in_bytes(op.result)
-    assert value.op is not None
-    return whole <= _SMALL or (value.op.name == "concatenate" and 2 * size_in_bytes(value) >= whole)
+    lines = math.prod(op.result.shape[: op.attrs["dimension"]])
+    return whole <= _SMALL or 2 * size_in_bytes(value) >= whole or 0 < num_tiles <= lines
