@@ -93,6 +93,19 @@ def test_what_is_offloaded_is_in_host_memory(function, manual):
     assert split.streaming_bytes_in == alone.streaming_bytes_in >= LAYERS * 64 * 64 * 4
 
 
+def test_the_same_value_on_the_device_and_in_host_memory():
+    """Two moves of one value are not taken for one: what the second product reads comes from host memory."""
+
+    def program(x):
+        y = jnp.sin(x)
+        return on_device(y) + 1, on_device(in_host(y)) * 2
+
+    mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("a",))
+    x = jax.ShapeDtypeStruct((128, 64), jnp.float32, sharding=NamedSharding(mesh, P("a")))
+    assert jax_ipu.estimate(program, x).streaming_bytes_out >= 64 * 64 * 4
+    compare(sharded(program, P("a")), X)
+
+
 def test_rows_of_an_argument_in_host_memory_are_read_one_by_one():
     """A loop over layers whose weights are in host memory, for a batch that is split."""
     mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("a",))

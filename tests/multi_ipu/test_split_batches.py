@@ -36,6 +36,8 @@ CASES = {
     "inverse fft to real rows": (lambda x: jnp.fft.irfft(x + 1j * x), ROWS),
     "fft of images": (jnp.fft.fft2, ROWS),
     "gradient of an fft": (jax.grad(lambda x: jnp.abs(jnp.fft.rfft(x)).sum()), ROWS),
+    "fft and inverse fft of the same rows": (lambda x: (jnp.fft.fft(x), jnp.fft.ifft(x)), ROWS.astype(np.complex64)),
+    "ffts of rows and of images": (lambda x: (jnp.fft.fft(x), jnp.fft.fft2(x)), ROWS.astype(np.complex64)),
     "largest of each row": (lambda x: lax.top_k(x, 3), ROWS),
     "gradient of the largest": (jax.grad(lambda x: (lax.top_k(x, 3)[0] ** 2).sum()), ROWS),
     "approximately largest": (lambda x: lax.approx_max_k(x, 3), ROWS),

@@ -73,6 +73,8 @@ def _call_attributes(op: Any, name: str, own: dict[str, Any], batch: int) -> dic
     return shardings | {
         "call_target_name": mlir.StringAttr.get(_TARGET),
         _FRONTEND: mlir.DictAttr.get({name: mlir.StringAttr.get(text) for name, text in texts.items()}),
+        # XLA takes calls for equal that differ in frontend attributes alone.
+        "backend_config": mlir.StringAttr.get(name + texts[_ATTRIBUTES]),
         # XLA ends the process where it splits a call without them.
         "operand_layouts": _layouts(op.operands),
         "result_layouts": _layouts(op.results),
