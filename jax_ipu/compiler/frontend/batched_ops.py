@@ -6,17 +6,16 @@ dimensions where they say how many of them are a batch, so the ops are such call
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxlib import xla_client
 from jaxlib.mlir import ir as mlir
 
 from jax_ipu.compiler.frontend.depth import nested_ops
+from jax_ipu.compiler.frontend.xla_process import BATCHED
 
-_CALL, _COMPOSITE, _TARGET = "stablehlo.custom_call", "stablehlo.composite", "ipu_batched_op"
+_CALL, _COMPOSITE = "stablehlo.custom_call", "stablehlo.composite"
 # Attributes of the calls: what kind of op a call was and its attributes, and how many dimensions are a batch, as XLA
 # reads it; XLA keeps frontend attributes.
 _FRONTEND, _NAME, _ATTRIBUTES, _BATCH_DIMS = "mhlo.frontend_attributes", "ipu_op", "ipu_attributes", "num_batch_dims"
@@ -41,7 +40,6 @@ def hide(module: mlir.Module) -> None:
             inner, rank = _INNER_DIMS[name](own), op.operands[0].type.rank
             static = all(value.type.has_static_shape for value in (*op.operands, *op.results))
             if static and rank > inner and rank + inner <= len(_LETTERS):
-                _register()
                 _replace(op, _CALL, _call_attributes(op, name, own, rank - inner))
 
 
@@ -49,15 +47,10 @@ def show(module: mlir.Module) -> None:
     """Makes the custom calls of the partitioned module the ops that they were, in place."""
     with module.context:
         for call in [op.operation for op in nested_ops(module.operation) if op.operation.name == _CALL]:
-            if call.attributes["call_target_name"].value == _TARGET:
+            if call.attributes["call_target_name"].value == BATCHED:
                 given: Any = call.attributes[_FRONTEND]
                 attributes: Any = mlir.DictAttr(mlir.Attribute.parse(given[_ATTRIBUTES].value))
                 _replace(call, given[_NAME].value, {entry.name: entry.attr for entry in attributes})
-
-
-@functools.cache
-def _register() -> None:
-    xla_client.register_custom_call_as_batch_partitionable(_TARGET)
 
 
 def _attributes(op: Any) -> dict[str, Any]:
@@ -71,7 +64,7 @@ def _call_attributes(op: Any, name: str, own: dict[str, Any], batch: int) -> dic
     shardings = {name: op.attributes[name] for name in _SHARDINGS if name in op.attributes}
     texts = {_NAME: name, _ATTRIBUTES: str(mlir.DictAttr.get(own)), _BATCH_DIMS: str(batch)}
     return shardings | {
-        "call_target_name": mlir.StringAttr.get(_TARGET),
+        "call_target_name": mlir.StringAttr.get(BATCHED),
         _FRONTEND: mlir.DictAttr.get({name: mlir.StringAttr.get(text) for name, text in texts.items()}),
         # XLA takes calls for equal that differ in frontend attributes alone.
         "backend_config": mlir.StringAttr.get(name + texts[_ATTRIBUTES]),

@@ -55,11 +55,16 @@ def legalize_module(module: mlir.Module) -> mlir.Module:
             prepare_scans(module)
         run_passes(module, "func.func(chlo-legalize-to-stablehlo)")
         names = _op_names(module)
-    if names & _DYNAMIC_OPS or _has_dynamic_types(module):
+    make_static(module, names)
+    return module
+
+
+def make_static(module: mlir.Module, names: set[str] | None = None) -> None:
+    """Makes shapes static, in place, where they follow from constants and argument types; `names`: all ops of it."""
+    if (names or _op_names(module)) & _DYNAMIC_OPS or _has_dynamic_types(module):
         # Twice: each of the two passes needs constants that the other one folds.
         for _ in range(2):
             run_passes(module, "stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)")
-    return module
 
 
 def computes_no_constants(module: mlir.Module, unusual: bool) -> bool:

@@ -1,16 +1,12 @@
 """Stage "partition": the program that each IPU runs, as XLA's partitioner writes it.
 
-A CPU client compiles the program, with a dump after the pass that partitions. Only the dump is used. The client stops
-before it generates code, and never runs a program.
+XLA compiles the program for CPU devices up to the pass that partitions (`xla_process`), and runs nothing.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,18 +14,20 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir as mlir
 from jaxlib.mlir.dialects import stablehlo
 
-from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, UNIMPLEMENTED, CompileError
 from jax_ipu.compiler.frontend import (
     batch_loops,
     batched_ops,
     inline_calls,
     partition_end,
+    partitionable,
     placements,
     window_gradients,
+    xla_process,
 )
 from jax_ipu.compiler.frontend.attributes import signature_attributes
 from jax_ipu.compiler.frontend.depth import nested_ops
-from jax_ipu.compiler.frontend.legalize import legalize_module
+from jax_ipu.compiler.frontend.legalize import legalize_module, make_static
 from jax_ipu.compiler.frontend.parse import parse_module
 from jax_ipu.compiler.frontend.programs import LocalProgram, ParsedProgram, WholeSignature
 from jax_ipu.compiler.frontend.quantized import QUANTIZED_OPS
@@ -39,7 +37,6 @@ from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
 from jax_ipu.compiler.stages import staged
 from jax_ipu.compiler.types import element_type
 
-_PASS = "spmd-partitioning"
 # Field of xla.HloProto: HloModuleProto hlo_module.
 _MODULE_FIELD = 1
 # Field of xla.ExecutableBuildOptionsProto: an int64, -1 for no device. XLA aborts for other negative values.
@@ -93,6 +90,8 @@ def partition_module(
         CompileError: an element type is not supported (UNIMPLEMENTED), or XLA refuses to partition the program
             (INVALID_ARGUMENT).
     """
+    make_static(program)
+    partitionable.run(program)
     placements.hide(program)
     if inline_calls.longest_chain(program) > _MAX_CALLS:
         with program.context:
@@ -107,19 +106,18 @@ def partition_module(
         element_type(name)
     for own, known in _KNOWN_CALLBACKS.items():
         text = text.replace(f"@{own}(", f"@{known}(")
-    client = _client(num_partitions * num_replicas)
-    with tempfile.TemporaryDirectory(prefix="jax_ipu_partition_") as folder:
-        options = _options(program, serialized_options, text, num_partitions, num_replicas, folder)
-        failure: Exception | None = None
-        try:
-            client.compile_and_load(text, client.devices(), options)
-        except _jax.JaxRuntimeError as error:  # of the partitioner, or the expected one for the end
-            failure = error
-        dumps = sorted(Path(folder).glob(f"*.after_{_PASS}*.hlo.pb"))
-        if not dumps:
-            raise CompileError(f"XLA cannot partition the program: {failure}", INVALID_ARGUMENT) from failure
-        hlo = dict(proto_fields(dumps[-1].read_bytes()))[_MODULE_FIELD]
-        assert isinstance(hlo, bytes)
+    options = _options(program, serialized_options, text, num_partitions, num_replicas)
+    try:
+        dump, failure = xla_process.partition(text, options, num_partitions * num_replicas)
+    except xla_process.PartitionerEnded as error:
+        raise CompileError(
+            f"XLA cannot partition the program: its partitioner stopped with {error}; split other dimensions, or fewer",
+            UNIMPLEMENTED,
+        ) from error
+    if dump is None:
+        raise CompileError(f"XLA cannot partition the program: {failure}", INVALID_ARGUMENT)
+    hlo = dict(proto_fields(dump))[_MODULE_FIELD]
+    assert isinstance(hlo, bytes)
     return to_stablehlo(hlo)
 
 
@@ -213,12 +211,8 @@ def to_stablehlo(hlo: bytes) -> mlir.Module:
     window_gradients.narrow(module)
     batched_ops.show(module)
     placements.show(module)
+    partitionable.simplify(module)
     return module
-
-
-@functools.cache
-def _client(num_devices: int) -> Any:
-    return _jax.get_tfrt_cpu_client(num_devices=num_devices)
 
 
 def _parsed(serialized: bytes) -> Any:
@@ -250,9 +244,8 @@ def _check_propagation(program: mlir.Module, build: Any) -> None:
             )
 
 
-def _options(
-    program: mlir.Module, serialized: bytes, text: str, num_partitions: int, num_replicas: int, folder: str
-) -> Any:
+def _options(program: mlir.Module, serialized: bytes, text: str, num_partitions: int, num_replicas: int) -> bytes:
+    """Serialised compile options that say how to partition, and no more."""
     options = _jax.CompileOptions()
     build = options.executable_build_options
     options.num_partitions, options.num_replicas = num_partitions, num_replicas
@@ -274,10 +267,5 @@ def _options(
     if len(propagates) > 1:  # for the result that partition_end adds
         build.allow_spmd_sharding_propagation_to_output = [*propagates, True]
     build.device_assignment = _jax.DeviceAssignment.create(devices)
-    debug = build.debug_options
-    debug.xla_dump_to = folder
-    debug.xla_dump_hlo_pass_re = f"^{re.escape(_PASS)}$"
-    debug.xla_dump_hlo_as_proto = True
-    # Optimisation would take most of the time, and its result is not used.
-    debug.xla_backend_optimization_level = 0
-    return options
+    serialized_options: bytes = options.SerializeAsString()
+    return serialized_options
