@@ -13,9 +13,8 @@ import numpy as np
 from jaxlib.mlir import ir as mlir
 
 from jax_ipu.compiler.frontend.depth import nested_ops
-from jax_ipu.compiler.frontend.xla_process import BATCHED
 
-_CALL, _COMPOSITE = "stablehlo.custom_call", "stablehlo.composite"
+_CALL, _COMPOSITE, _TARGET = "stablehlo.custom_call", "stablehlo.composite", "ipu_batched_op"
 # Attributes of the calls: what kind of op a call was and its attributes, and how many dimensions are a batch, as XLA
 # reads it; XLA keeps frontend attributes.
 _FRONTEND, _NAME, _ATTRIBUTES, _BATCH_DIMS = "mhlo.frontend_attributes", "ipu_op", "ipu_attributes", "num_batch_dims"
@@ -47,10 +46,19 @@ def show(module: mlir.Module) -> None:
     """Makes the custom calls of the partitioned module the ops that they were, in place."""
     with module.context:
         for call in [op.operation for op in nested_ops(module.operation) if op.operation.name == _CALL]:
-            if call.attributes["call_target_name"].value == BATCHED:
+            if call.attributes["call_target_name"].value == _TARGET:
                 given: Any = call.attributes[_FRONTEND]
                 attributes: Any = mlir.DictAttr(mlir.Attribute.parse(given[_ATTRIBUTES].value))
                 _replace(call, given[_NAME].value, {entry.name: entry.attr for entry in attributes})
+
+
+def targets(module: mlir.Module) -> list[str]:
+    """The targets of all custom calls that say how many of their dimensions are a batch."""
+    found = set()
+    for call in [op.operation for op in nested_ops(module.operation) if op.operation.name == _CALL]:
+        if _FRONTEND in call.attributes and _BATCH_DIMS in call.attributes[_FRONTEND]:
+            found.add(str(call.attributes["call_target_name"].value))
+    return sorted(found)
 
 
 def _attributes(op: Any) -> dict[str, Any]:
@@ -64,7 +72,7 @@ def _call_attributes(op: Any, name: str, own: dict[str, Any], batch: int) -> dic
     shardings = {name: op.attributes[name] for name in _SHARDINGS if name in op.attributes}
     texts = {_NAME: name, _ATTRIBUTES: str(mlir.DictAttr.get(own)), _BATCH_DIMS: str(batch)}
     return shardings | {
-        "call_target_name": mlir.StringAttr.get(BATCHED),
+        "call_target_name": mlir.StringAttr.get(_TARGET),
         _FRONTEND: mlir.DictAttr.get({name: mlir.StringAttr.get(text) for name, text in texts.items()}),
         # XLA takes calls for equal that differ in frontend attributes alone.
         "backend_config": mlir.StringAttr.get(name + texts[_ATTRIBUTES]),

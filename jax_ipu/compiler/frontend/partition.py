@@ -108,7 +108,9 @@ def partition_module(
         text = text.replace(f"@{own}(", f"@{known}(")
     options = _options(program, serialized_options, text, num_partitions, num_replicas)
     try:
-        dump, failure = xla_process.partition(text, options, num_partitions * num_replicas)
+        dump, failure = xla_process.partition(
+            text, options, num_partitions * num_replicas, batched_ops.targets(program)
+        )
     except xla_process.PartitionerEnded as error:
         raise CompileError(
             f"XLA cannot partition the program: its partitioner stopped with {error}; split other dimensions, or fewer",

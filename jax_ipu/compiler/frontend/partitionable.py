@@ -139,10 +139,10 @@ def _drop_clamps(op: Any, first: int, part: list[int]) -> None:
 
 
 def _keep_overlaps_whole(op: Any, mesh: str) -> None:
-    """Keeps dimensions whose windows overlap whole: XLA loses what windows of a neighbour's part add."""
+    """Keeps dimensions whole whose windows are two steps or longer: XLA loses what windows of other parts add."""
     ones = [1] * op.operands[0].type.rank
     windows, strides = (list(op.attributes[name]) if name in op.attributes else ones for name in _WINDOWS)
-    whole = [window > stride for window, stride in zip(windows, strides, strict=True)]
+    whole = [window > 1 and window >= 2 * stride for window, stride in zip(windows, strides, strict=True)]
     if not any(whole):
         return
     with op.location, mlir.InsertionPoint(op):

@@ -19,8 +19,6 @@ from typing import IO, Any
 
 from jaxlib import _jax, xla_client
 
-# The target of custom calls whose first dimensions are a batch; how many, a frontend attribute says.
-BATCHED = "ipu_batched_op"
 # Custom calls whose partitioner is a Python function of the process that lowered the program.
 _OF_PYTHON = ("@CustomSPMDPartitioning(", "@InspectSharding(")
 _PASS = "spmd-partitioning"
@@ -49,11 +47,11 @@ class _Process:
             start_new_session=True,
         )
 
-    def partition(self, text: str, options: bytes, devices: int) -> tuple[bytes | None, str]:
+    def partition(self, text: str, options: bytes, devices: int, batched: list[str]) -> tuple[bytes | None, str]:
         """As the function `partition`."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            pickle.dump((text, options, devices), self._process.stdin)
+            pickle.dump((text, options, devices, batched), self._process.stdin)
             self._process.stdin.flush()
             answer: tuple[bytes | None, str] = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
@@ -97,24 +95,25 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-def partition(text: str, options: bytes, devices: int) -> tuple[bytes | None, str]:
+def partition(text: str, options: bytes, devices: int, batched: list[str]) -> tuple[bytes | None, str]:
     """The serialised HloModuleProto after XLA's partitioner, or None; and why XLA compiled no further.
 
     Args:
         text: the module in MLIR's text form.
         options: an xla.CompileOptionsProto.
         devices: for how many devices it is.
+        batched: the targets of its custom calls that say how many of their dimensions are a batch.
 
     Raises:
         PartitionerEnded: XLA ended the process.
     """
     if any(target in text for target in _OF_PYTHON):
-        return _partitioned(_client(devices), text, options)
+        return _partitioned(text, options, devices, batched)
     with _lock:
         process = _idle.pop() if _idle else None
     process = process or _Process()
     try:
-        answer = process.partition(text, options, devices)
+        answer = process.partition(text, options, devices, batched)
     except BaseException:  # an interrupt, too: an answer may come that nobody waits for
         process.close()
         raise
@@ -130,26 +129,27 @@ def _serve() -> None:
     os.dup2(2, 1)
     while True:
         try:
-            text, options, devices = pickle.load(sys.stdin.buffer)
+            request = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        pickle.dump(_partitioned(_client(devices), text, options), answers)
+        pickle.dump(_partitioned(*request), answers)
         answers.flush()
 
 
 @functools.cache
-def _register() -> None:
-    xla_client.register_custom_call_as_batch_partitionable(BATCHED)
+def _register(target: str) -> None:
+    xla_client.register_custom_call_as_batch_partitionable(target)
 
 
 @functools.cache
 def _client(devices: int) -> Any:
-    _register()
     return _jax.get_tfrt_cpu_client(num_devices=devices)
 
 
-def _partitioned(client: Any, text: str, serialized: bytes) -> tuple[bytes | None, str]:
-    failure = ""
+def _partitioned(text: str, serialized: bytes, devices: int, batched: list[str]) -> tuple[bytes | None, str]:
+    for target in batched:
+        _register(target)
+    client, failure = _client(devices), ""
     with tempfile.TemporaryDirectory(prefix="jax_ipu_partition_") as folder:
         options = _jax.CompileOptions.ParseFromString(serialized)
         debug = options.executable_build_options.debug_options
