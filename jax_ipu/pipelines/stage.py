@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_ipu.integration.link import compile_member, member, new_group
@@ -173,9 +174,22 @@ class Stage:
         self._update = self._jitted(update, (0, 1, 2), given, results)
         return member(self._update, self._group)
 
-    def compile_update(self, params: Any, optimizer_state: Any, sums: Any) -> None:
-        """Compiles the program of `update_with` for these arguments, which stay as they are."""
+    def compile_update(self, params: Any, optimizer_state: Any, sums: Any) -> bool:
+        """Compiles the program of `update_with` for these arguments, which stay as they are.
+
+        Returns whether it calls functions of the host, so that it may fail while it runs.
+        """
         compile_member(self._update, self._group, params, optimizer_state, sums)
+        return _calls_the_host(self._update.trace(params, optimizer_state, sums).jaxpr.jaxpr)
+
+
+def _calls_the_host(jaxpr: Any) -> bool:
+    return any(
+        "callback" in equation.primitive.name
+        or equation.primitive.name == "ffi_call"
+        or any(map(_calls_the_host, jaxprs_in_params(equation.params)))
+        for equation in jaxpr.eqns
+    )
 
 
 def _sum_type(dtype: Any) -> Any:

@@ -133,6 +133,7 @@ class Pipeline(Planned):
         self._checked: Any = None
         # The shapes that `_checked` had when the updates were compiled.
         self._updates_for: Any = None
+        self._updates_may_fail = False
 
     @boundary
     def place(self, params: Sequence[Any]) -> list[Any]:
@@ -184,7 +185,8 @@ class Pipeline(Planned):
         Raises:
             ValueError: the number of micro-batches does not divide the rows, stages do not chain, or the pipeline has
                 no optimizer.
-            Exception: what a stage fails with. Then no weights have changed, and `state` is as before.
+            Exception: what a stage or its update fails with. Then no weights have changed, and `state` is as before:
+                updates that call functions of the host, and so may fail while they run, work on a copy.
 
         Examples:
             >>> import jax, jax.numpy as jnp, numpy as np, optax, jax_ipu
@@ -194,16 +196,27 @@ class Pipeline(Planned):
             >>> float(loss), float(state.params[0])
             (2.0, 1.5)
         """
+        import jax
+        import jax.numpy as jnp
+
         if not self._updates:
             raise ValueError("the pipeline has no optimizer: give jax_ipu.pipeline one")
         sums = self._run(state.params, x, targets)
         self._compile_updates(state, sums)
+        old = list(zip(state.params, state.optimizer, strict=True))
+        # What is given to an update is gone: a copy, if it may fail when it, or that of a stage before, has run.
+        given = jax.tree.map(jnp.copy, old) if self._updates_may_fail else old
         params, optimizer, loss = [], [], None
         for number, update in enumerate(self._updates):
-            changed = update(state.params[number], state.optimizer[number], sums[number])
+            changed = update(*given[number], sums[number])
             params.append(changed[0])
             optimizer.append(changed[1])
             sums[number], loss = changed[2], changed[3]
+        if self._updates_may_fail:
+            wait: Any = jax.block_until_ready
+            wait((params, optimizer))
+            for array in jax.tree.leaves(old):
+                array.delete()
         self._sums = sums
         return PipelineState(params, optimizer), loss
 
@@ -292,8 +305,10 @@ class Pipeline(Planned):
         """Compiles the updates of all stages before one runs, which gives up its part of the state."""
         if self._updates_for is self._checked:
             return
+        self._updates_may_fail = False
         for number, stage in enumerate(self._stages):
-            stage.compile_update(state.params[number], state.optimizer[number], sums[number])
+            calls = stage.compile_update(state.params[number], state.optimizer[number], sums[number])
+            self._updates_may_fail |= calls
         self._updates_for = self._checked
 
     def _micro_batches(self, x: Any, targets: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...]]]:

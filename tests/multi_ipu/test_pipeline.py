@@ -178,6 +178,48 @@ def test_an_update_that_fails_leaves_the_state_and_no_gradients():
     close(state.params, jax.tree.map(lambda p, g: p - 0.1 * g, params, expected[1]))
 
 
+class FailsWhileItRuns:
+    """Gradient descent that asks the host for its rate, which fails for the weights of `loss`, as long as it should."""
+
+    fails = False
+
+    def init(self, params):
+        return {"steps": jnp.zeros((), jnp.int32)}
+
+    def update(self, gradients, state, params):
+        def rate(steps):
+            if self.fails and "out" in params:
+                raise ValueError("the host has no rate")
+            return np.float32(0.1)
+
+        found = jax.pure_callback(rate, jax.ShapeDtypeStruct((), jnp.float32), state["steps"])
+        return jax.tree.map(lambda g: -found * g, gradients), {"steps": state["steps"] + 1}
+
+
+@pytest.mark.parametrize("schedule", ["grouped", "interleaved", "sequential"])
+def test_an_update_that_fails_while_it_runs_leaves_the_state_of_all_stages(schedule):
+    """The stages before it have been changed already; the same state is given to the next step."""
+    params, batch = model()
+    optimizer = FailsWhileItRuns()
+    pipe = jax_ipu.pipeline(
+        STAGES, devices=IPUS[:4], optimizer=optimizer, gradient_accumulation=BATCHES, schedule=schedule
+    )
+    state, _ = pipe.step(pipe.init(params), *batch)
+    before = jax.tree.map(np.array, state)
+    optimizer.fails = True
+    with pytest.raises(Exception, match="the host has no rate"):
+        pipe.step(state, *batch)
+    assert jax.tree.all(jax.tree.map(np.array_equal, jax.tree.map(np.array, state), before))
+    optimizer.fails = False
+    old = jax.tree.leaves(state)
+    state, value = pipe.step(state, *batch)
+    assert all(array.is_deleted() for array in old)
+    expected = on_cpu(jax.value_and_grad(whole), (before.params, *batch))
+    close(value, expected[0])
+    close(state.params, jax.tree.map(lambda p, g: p - 0.1 * g, before.params, expected[1]))
+    assert [int(one["steps"]) for one in state.optimizer] == [2] * 4
+
+
 MADE = {
     "no stages": (dict(stages=[], devices=[]), "at least one stage"),
     "devices": (dict(devices=IPUS[:3]), "a pipeline of 4 stages needs as many devices, not 3"),
