@@ -107,7 +107,9 @@ def partition(text: str, options: bytes, devices: int, batched: list[str]) -> tu
     Raises:
         PartitionerEnded: XLA ended the process.
     """
-    if any(target in text for target in _OF_PYTHON):
+    # An application that contains Python is no interpreter.
+    alone = "python" in Path(sys.executable or "").name
+    if not alone or any(target in text for target in _OF_PYTHON):
         return _partitioned(text, options, devices, batched)
     with _lock:
         process = _idle.pop() if _idle else None
