@@ -22,7 +22,7 @@ def hide(module: mlir.Module) -> None:
     """Makes the placements barriers, in place."""
     with module.context:
         for call in _all(module, _CALL):
-            if call.attributes["call_target_name"].value == PLACEMENT:
+            if call.attributes["call_target_name"].value == PLACEMENT and _FRONTEND in call.attributes:
                 frontend: Any = call.attributes[_FRONTEND]
                 times = 2 if frontend[PLACEMENT_KIND].value == HOST_MEMORY else 1
                 _replace(call, _BARRIER, [call.operands[0]] * times, {_FRONTEND: frontend})
