@@ -103,6 +103,23 @@ FUNCTIONS = {
         LABELS[0],
     ),
     "narrow from a computed row": (lambda x, n: (x.narrow(0, n, 2), torch.narrow(x, 1, n + 1, 3)), X, COUNTS[0]),
+    **(
+        {
+            "cross entropy of a linear layer, in chunks": (
+                lambda x, w, labels: tuple(
+                    functional.linear_cross_entropy(
+                        x, w, labels, reduction=reduction, options=torch.nn.LinearCrossEntropyOptions()
+                    )
+                    for reduction in ("none", "mean", "sum")
+                ),
+                X,
+                X.flip(0),
+                torch.arange(X.shape[0]) % 3,
+            )
+        }
+        if hasattr(torch.nn, "LinearCrossEntropyOptions")  # PyTorch 2.13
+        else {}
+    ),
     "lstsq": (least_squares(), X.T, X.T[:, :2].flip(0)),
     "lstsq, more columns than rows": (least_squares(), X, X[:, :2]),
     "lstsq of a batch": (least_squares(driver="gelsd"), torch.stack([X.T, X.T.flip(0)]), torch.stack([X.T, X.T])),
