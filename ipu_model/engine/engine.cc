@@ -104,6 +104,19 @@ void Engine::loadAndRun(const Device& device, unsigned program, const std::strin
 
 namespace {
 
+// The bytes of memory that is given without its end.
+const unsigned char* EndOf(const EngineState& state, const std::string& handle, bool write,
+                           const void* begin) {
+  const ipu_model::CompiledProgram& program = state.program();
+  for (const ipu_model::HostHandle& h : program.host_handles) {
+    if (h.name != handle || h.write != write || begin == nullptr) continue;
+    const ipu_model::Stream& stream = program.streams[h.stream];
+    return static_cast<const unsigned char*>(begin) +
+           static_cast<std::size_t>(stream.num_elements) * ipu_model::SizeOf(stream.type);
+  }
+  return static_cast<const unsigned char*>(begin);  // of an unknown handle, which is refused
+}
+
 // The handle of a tensor that the host writes or reads, whose bytes are [begin, end).
 const ipu_model::HostHandle& FindHandle(const EngineState& state, const char* function,
                                         const std::string& handle, bool write, const void* begin,
@@ -118,8 +131,12 @@ const ipu_model::HostHandle& FindHandle(const EngineState& state, const char* fu
   }
   const ipu_model::Stream& stream = program.streams[found->stream];
   const auto want = stream.num_elements * static_cast<std::int64_t>(ipu_model::SizeOf(stream.type));
+  if (begin == nullptr && want > 0) {
+    throw stream_connection_error(std::string(function) + ": the memory of '" + handle +
+                                  "' is a null pointer");
+  }
   const std::ptrdiff_t have =
-      static_cast<const unsigned char*>(end) - static_cast<const unsigned char*>(begin);
+      end == begin ? 0 : static_cast<const unsigned char*>(end) - static_cast<const unsigned char*>(begin);
   // Memory may be longer than the tensor: a test of PopLibs writes the first element of an array.
   if (have < want) {
     throw stream_connection_error(std::string(function) + ": the tensor of '" + handle + "' has " +
@@ -155,6 +172,14 @@ void Engine::writeTensor(const std::string& handle, unsigned replica, const void
 void Engine::readTensor(const std::string& handle, unsigned replica, void* begin, void* end) {
   const auto& found = FindHandle(*state_, "Engine::readTensor", handle, false, begin, end);
   RunHandle(state_.get(), "Engine::readTensor", found, replica, begin);
+}
+
+void Engine::writeTensor(const std::string& handle, const void* begin) {
+  writeTensor(handle, begin, EndOf(*state_, handle, true, begin));
+}
+
+void Engine::readTensor(const std::string& handle, void* begin) {
+  readTensor(handle, begin, const_cast<unsigned char*>(EndOf(*state_, handle, false, begin)));
 }
 
 void Engine::writeTensor(const std::string& handle, const QuarterMetadata& metadata, const void* begin,
@@ -214,6 +239,10 @@ std::vector<std::string> Engine::listStreams() const {
 }
 
 void Engine::connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback) {
+  if (callback == nullptr) {
+    throw stream_connection_error("Engine::connectHostFunction: the callback of '" + handle +
+                                  "' is an empty function");
+  }
   state_->For("Engine::connectHostFunction", replica, [&](unsigned, auto& one) {
     one.With([&](auto& engine) { engine.ConnectHostFunction(handle, callback); });
   });
@@ -239,12 +268,21 @@ unsigned char* RowOf(EngineState* state, const char* function, const std::string
 
 }  // namespace
 
+namespace {
+void CheckRow(const char* function, const void* memory) {
+  if (memory == nullptr)
+    throw stream_connection_error(std::string(function) + ": the memory of the row is a null pointer");
+}
+}  // namespace
+
 void Engine::copyToRemoteBuffer(const void* from, const std::string& handle, std::uint64_t repeatIndex,
                                 unsigned replica) {
   std::size_t bytes = 0;
   unsigned char* const row =
       RowOf(state_.get(), "Engine::copyToRemoteBuffer", handle, repeatIndex, replica, &bytes);
-  if (bytes > 0) std::memcpy(row, from, bytes);
+  if (bytes == 0) return;
+  CheckRow("Engine::copyToRemoteBuffer", from);
+  std::memcpy(row, from, bytes);
 }
 
 void Engine::copyFromRemoteBuffer(const std::string& handle, void* to, std::uint64_t repeatIndex,
@@ -252,7 +290,9 @@ void Engine::copyFromRemoteBuffer(const std::string& handle, void* to, std::uint
   std::size_t bytes = 0;
   const unsigned char* const row =
       RowOf(state_.get(), "Engine::copyFromRemoteBuffer", handle, repeatIndex, replica, &bytes);
-  if (bytes > 0) std::memcpy(to, row, bytes);
+  if (bytes == 0) return;
+  CheckRow("Engine::copyFromRemoteBuffer", to);
+  std::memcpy(to, row, bytes);
 }
 
 void Engine::setPrintStream(std::ostream& stream) { state_->SetPrintStream(stream); }
@@ -289,6 +329,18 @@ bool ShowsSteps(const std::string& function, const OptionFlags& options) {
 void Engine::printProfileSummary(std::ostream& stream, const OptionFlags& options) const {
   const bool show_steps = ShowsSteps("Engine::printProfileSummary", options);
   stream << ipu_model::ProfileSummary(state_->Describe(true), show_steps) << std::flush;
+}
+
+ProfileValue Engine::getGraphProfile() const { return ipu_model::GraphProfileOf(state_->Describe(false)); }
+ProfileValue Engine::getExecutionProfile() const {
+  return ipu_model::ExecutionProfileOf(state_->Describe(true));
+}
+
+void printProfileSummary(std::ostream& stream, const ProfileValue& graphProfile,
+                         const ProfileValue& executionProfile, const OptionFlags& options) {
+  const bool show_steps = ShowsSteps("printProfileSummary", options);
+  stream << ipu_model::ProfileSummary(ipu_model::FileOfProfiles(graphProfile, executionProfile), show_steps)
+         << std::flush;
 }
 
 void printGraphSummary(std::ostream& stream, const std::string& profilePath, const OptionFlags& options) {

@@ -95,6 +95,56 @@ def test_a_program_with_libraries_and_compiled_codelets(tmp_path, capsys):
         assert numbers_in(build_and_run(tmp_path, flags)) == expected
 
 
+OLDER = """
+#include <fstream>
+#include <iostream>
+#include <poplar/CycleCount.hpp>
+#include <poplar/DeviceManager.hpp>
+#include <poplar/Engine.hpp>
+#include <popfloat/experimental/CastToHalf.hpp>
+using namespace poplar;
+using namespace poplar::program;
+int main() {
+  Device device = std::move(DeviceManager::createDeviceManager().getDevices(TargetType::IPU, 1).front());
+  Graph graph(device);
+  const Tensor x = graph.addVariable(HALF, {2}, VariableMappingMethod::LINEAR, "x");
+  const Tensor y = graph.clone(x, "y");
+  graph.createHostWrite("x", x);
+  graph.createHostRead("y", y);
+  Sequence copies(Copy(x, y), Copy(y, x));
+  graph.createHostRead("cycles", cycleCount(graph, copies, 0, "timer"));
+  Engine engine(graph, Sequence(copies, Copy(x, y)));
+  engine.load(device);
+  using namespace popfloat::experimental;
+  const unsigned short given[] = {singleToHalf(1.5f), singleToHalf(-1e9f)};
+  unsigned short read[2];
+  unsigned cycles[2];
+  engine.writeTensor("x", given);
+  engine.run();
+  engine.readTensor("y", read);
+  engine.readTensor("cycles", cycles);
+  std::cout << halfToSingle(read[0]) << " " << halfToSingle(read[1]) << " " << (cycles[0] > 0) << "\\n";
+  std::ofstream graphs("graph.json"), runs("execution.json");
+  serializeToJSON(graphs, engine.getGraphProfile(), false);
+  serializeToJSON(runs, engine.getExecutionProfile(), true);
+  printProfileSummary(std::cout, engine.getGraphProfile(), engine.getExecutionProfile());
+}
+"""
+
+
+def test_a_program_for_older_poplar(tmp_path, capsys):
+    (tmp_path / "main.cc").write_text(OLDER)
+    assert command_line.main(["poplar", "--cflags", "--libs"]) == 0
+    text = build_and_run(tmp_path, f"{capsys.readouterr().out.strip()} -lpopfloat -lpoplar")
+    assert text.splitlines()[0] == "1.5 -65504 1"
+    assert "Memory Usage:" in text
+    program, runs = (json.loads((tmp_path / name).read_text()) for name in ("graph.json", "execution.json"))
+    assert program["target"]["numTiles"] == len(program["memory"]["byTile"]["total"]) == 1472
+    steps = runs["simulation"]["steps"]
+    assert sum(s["cycles"] + s["exchangeCycles"] + s["syncCycles"] for s in steps) == runs["simulation"]["cycles"] > 0
+    assert {s["type"] for s in steps} >= {"OnTileExecute"}
+
+
 def test_make_finds_poplar_by_the_environment(tmp_path, capsys):
     (tmp_path / "main.cc").write_text(
         "#include <poplar/IPUModel.hpp>\n"
@@ -116,7 +166,7 @@ def test_cmake_finds_poplar_and_poplibs(tmp_path, capsys):
         "cmake_minimum_required(VERSION 3.16)\nproject(small LANGUAGES CXX)\n"
         "find_package(poplar REQUIRED)\nfind_package(poplibs REQUIRED)\nfind_package(poplar REQUIRED)\n"
         "add_executable(small main.cc)\n"
-        "target_link_libraries(small PRIVATE poplar pva poputil popops poplin popnn gcl)\n"
+        "target_link_libraries(small PRIVATE poplar pva poputil popops poplin popnn popfloat gcl)\n"
     )
     assert command_line.main(["poplar", "--cmake-dir"]) == 0
     folder = capsys.readouterr().out.strip()

@@ -377,7 +377,7 @@ Execute::Execute(const ComputeSet& cs, const DebugContext& debugContext)
   if (cs.data() == nullptr)
     throw control_program_error("Execute: the compute set is empty (default-constructed)");
   if (cs.data()->program != nullptr) {
-    node_ = cs.data()->program;
+    setNode(cs.data()->program);
     return;
   }
   node_->kind = ipu_model::ProgramKind::kOperation;

@@ -191,7 +191,7 @@ Copy::Copy(const Tensor& src, const Tensor& dst, bool /*dontOutline*/, const Deb
   if (CopiesMetadata(src, dst)) {
     const Copy metadata(src.getMetadata(), dst.getMetadata(), false, {debugContext, "metadata"});
     const Copy elements(src.reinterpret(UNSIGNED_CHAR), dst.reinterpret(UNSIGNED_CHAR), false, debugContext);
-    node_ = NewNode(ProgramKind::kSequence, debugContext);
+    setNode(NewNode(ProgramKind::kSequence, debugContext));
     node_->children = {metadata.node(), elements.node()};
     return;
   }

@@ -130,19 +130,6 @@ ProfileFile DescribeProgram(const CompiledProgram& program) {
   return file;
 }
 
-poplar::ProfileValue GraphProfileOf(const ProfileFile& file) {
-  using Map = poplar::ProfileValue::Map;
-  poplar::ProfileValue::Vector total;
-  for (const std::int64_t bytes : file.tile_bytes) total.emplace_back(bytes);
-  Map target{{"architecture", file.architecture},
-             {"bytesPerTile", file.bytes_per_tile},
-             {"clockFrequency", file.clock_hz},
-             {"numIPUs", file.num_ipus},
-             {"numTiles", file.num_tiles}};
-  Map memory{{"byTile", Map{{"total", std::move(total)}}}};
-  return Map{{"memory", std::move(memory)}, {"target", std::move(target)}};
-}
-
 ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, const std::string& name,
                         const std::vector<LoopRun>& loops, const BlockOptions& blocks) {
   const std::shared_ptr<CompiledProgram> alone = Alone(program, number);

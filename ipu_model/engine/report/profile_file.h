@@ -127,8 +127,11 @@ struct ProfileFile {
 
 // Without runs.
 ProfileFile DescribeProgram(const CompiledProgram& program);
-// What poplar::graph_memory_allocation_error has: the target, the limit, and the bytes on each tile.
+// Totals as trees: of the program (Engine::getGraphProfile), and of the runs.
 poplar::ProfileValue GraphProfileOf(const ProfileFile& file);
+poplar::ProfileValue ExecutionProfileOf(const ProfileFile& file);
+// What both trees say. Throws poplar::poplar_error for trees of another form.
+ProfileFile FileOfProfiles(const poplar::ProfileValue& graph, const poplar::ProfileValue& execution);
 // The steps of a run of a program, whose loops made these trips.
 ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, const std::string& name,
                         const std::vector<LoopRun>& loops, const BlockOptions& blocks);

@@ -6,7 +6,7 @@
 
 namespace ipu_model {
 
-// Throws poplar::poplar_error: an object of the class `name` was used after it had been moved from.
+// Throws poplar::poplar_error: an object of the class `name` is empty, as it was moved from or made so.
 [[noreturn]] void FailMovedFrom(const char* name);
 
 // A smart pointer whose owner, of a class with this name, throws where it is used without it.

@@ -3,6 +3,8 @@
 #ifndef POPLAR_CYCLECOUNT_HPP
 #define POPLAR_CYCLECOUNT_HPP
 
+#include <string>
+
 #include "poplar/DebugContext.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/Program.hpp"
@@ -20,6 +22,10 @@ Tensor cycleStamp(Graph& graph, program::Sequence& prog, unsigned tile,
 // includes the cost of a stamp.
 Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile,
                   SyncType syncType = SyncType::EXTERNAL, const DebugContext& debugContext = {});
+// The form of older Poplar, with a name in place of the synchronisation.
+inline Tensor cycleCount(Graph& graph, program::Sequence& prog, unsigned tile, const std::string& name) {
+  return cycleCount(graph, prog, tile, SyncType::EXTERNAL, name);
+}
 
 }  // namespace poplar
 

@@ -19,6 +19,7 @@
 #include "poplar/Graph.hpp"
 #include "poplar/HostFunctionCallback.hpp"
 #include "poplar/OptionFlags.hpp"
+#include "poplar/ProfileValue.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Quarter.hpp"
 #include "poplar/StreamCallback.hpp"
@@ -121,10 +122,11 @@ class Engine {
   void run(unsigned program = 0, const std::string& debugName = "");
   void loadAndRun(const Device& device, unsigned program = 0, const std::string& debugName = "");
 
-  // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
-  // input must not change and those of an output must not be read while a program runs. Memory of inputs and
-  // outputs must not overlap. The replicas' lengths follow each other in memory, unless the stream is
-  // broadcast.
+  // Throw stream_connection_error for a stream or a replica that there is not, for memory that is no multiple
+  // of a transfer, and for a null pointer. Every transfer reads or writes the memory at `begin`, one stream
+  // length of elements; the bytes of an input must not change and those of an output must not be read while a
+  // program runs. Memory of inputs and outputs must not overlap. The replicas' lengths follow each other in
+  // memory, unless the stream is broadcast.
   void connectStream(const std::string& handle, void* begin);
   // Successive transfers, also over runs, move through [begin, end) and then start over. Without `replica`,
   // the memory is that of all replicas, and so is a callback.
@@ -151,8 +153,8 @@ class Engine {
   }
 
   // Copies [begin, end), in row-major order, to the tensor of Graph::createHostWrite on all replicas or on
-  // one, or from that of createHostRead on one. Throws stream_connection_error for an unknown handle and
-  // another number of bytes.
+  // one, or from that of createHostRead on one. Throws stream_connection_error for an unknown handle, fewer
+  // bytes and a null pointer.
   void writeTensor(const std::string& handle, const void* begin, const void* end);
   void writeTensor(const std::string& handle, unsigned replica, const void* begin, const void* end);
   void readTensor(const std::string& handle, void* begin, void* end) { readTensor(handle, 0, begin, end); }
@@ -161,12 +163,16 @@ class Engine {
   void writeTensor(const std::string& handle, ArrayRef<T> values) {
     writeTensor(handle, values.data(), values.data() + values.size());
   }
+  // The form of older Poplar: the memory at `begin` has as many bytes as the tensor.
+  void writeTensor(const std::string& handle, const void* begin);
+  void readTensor(const std::string& handle, void* begin);
   // The same for a QUARTER tensor together with its metadata. Metadata that is a constant cannot be written.
   void writeTensor(const std::string& handle, const QuarterMetadata& metadata, const void* begin,
                    const void* end);
   void readTensor(const std::string& handle, QuarterMetadata& metadata, void* begin, void* end);
 
-  // Copies one row of a remote buffer.
+  // Copies one row of a remote buffer. Throws stream_connection_error for a row, a replica or a buffer that
+  // there is not, and for a null pointer.
   void copyToRemoteBuffer(const void* from, const std::string& handle, std::uint64_t repeatIndex,
                           unsigned replica = 0);
   void copyFromRemoteBuffer(const std::string& handle, void* to, std::uint64_t repeatIndex,
@@ -182,7 +188,13 @@ class Engine {
   // at most 100 runs. Cycles are those that the model computes: nothing is measured. `reportExecution` false
   // leaves out the runs.
   pva::Report getReport(bool reportExecution = true) const;
-  // Prints it. Option "showExecutionSteps": "true" prints the steps of the runs; default "false".
+  // The same as trees that serializeToJSON writes, in the form of older Poplar. Of the program: "target",
+  // "graph" (numbers of vertices, edges, variables, compute sets), "memory" (bytes by tile and by category),
+  // "vertexTypes" and "computeSets". Of the runs: "simulation" with "cycles" and "steps", which have a "type"
+  // ("OnTileExecute" for computation), a "name" and "cycles".
+  ProfileValue getGraphProfile() const;
+  ProfileValue getExecutionProfile() const;
+  // Prints the profile. Option "showExecutionSteps": "true" prints the steps of the runs; default "false".
   void printProfileSummary(std::ostream& stream, const OptionFlags& options = {}) const;
   void resetExecutionProfile();
   void disableExecutionProfiling();
@@ -215,6 +227,10 @@ class Engine {
 // fit (graph_memory_allocation_error::profilePath). The options of Engine::printProfileSummary have no
 // effect.
 void printGraphSummary(std::ostream& stream, const std::string& profilePath, const OptionFlags& options = {});
+// Prints the totals of what Engine::getGraphProfile and getExecutionProfile return. The options are those of
+// Engine::printProfileSummary. Throws poplar_error for any other trees.
+void printProfileSummary(std::ostream& stream, const ProfileValue& graphProfile,
+                         const ProfileValue& executionProfile, const OptionFlags& options = {});
 
 }  // namespace poplar
 

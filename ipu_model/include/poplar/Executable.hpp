@@ -1,4 +1,5 @@
-// A compiled graph. Copies share the compiled data, which never changes.
+// A compiled graph. Copies share the compiled data, which never changes. One that was moved from throws
+// poplar_error where it is used.
 #ifndef POPLAR_EXECUTABLE_HPP
 #define POPLAR_EXECUTABLE_HPP
 
@@ -7,6 +8,7 @@
 #include <ostream>
 #include <utility>
 
+#include "ipu_model/Owned.hpp"
 #include "poplar/OptionFlags.hpp"
 
 namespace ipu_model {
@@ -30,11 +32,12 @@ class Executable {
 
 #ifndef POPLAR_API_ONLY
   // Internals of the model, not part of Poplar. ipu_model/Model.hpp has the functions for users.
-  const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_; }
+  const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_.pointer(); }
 #endif
 
  private:
-  std::shared_ptr<const ipu_model::CompiledProgram> program_;
+  static constexpr char kClass[] = "Executable";
+  ipu_model::Owned<std::shared_ptr<const ipu_model::CompiledProgram>, kClass> program_;
 };
 
 }  // namespace poplar

@@ -1,6 +1,7 @@
 // Programs: control flow, copies and operations. Handles are cheap to copy and share their node. Constructors
 // throw control_program_error when operands do not fit: other sizes or types, a destination with aliases or
-// constants, a predicate that is not one element, a stream in the other direction. Source: Graphcore's Poplar
+// constants, a predicate that is not one element, a stream in the other direction, a tensor that is empty. A
+// program that was moved from throws poplar_error where it is used. Source: Graphcore's Poplar
 // and PopLibs API reference, namespace poplar::program.
 #ifndef POPLAR_PROGRAMTYPES_HPP
 #define POPLAR_PROGRAMTYPES_HPP
@@ -10,9 +11,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "ipu_model/Owned.hpp"
 #include "poplar/DataStream.hpp"
 #include "poplar/DebugContext.hpp"
 #include "poplar/GraphElements.hpp"
@@ -68,12 +71,17 @@ class Program {
   Program();             // does nothing
   bool isEmpty() const;  // whether running it does nothing
 #ifndef POPLAR_API_ONLY
-  const std::shared_ptr<ipu_model::ProgramNode>& node() const { return node_; }  // internals of the model
+  // Internals of the model.
+  const std::shared_ptr<ipu_model::ProgramNode>& node() const { return node_.pointer(); }
 #endif
 
  protected:
   explicit Program(std::shared_ptr<ipu_model::ProgramNode> node) : node_(std::move(node)) {}
-  std::shared_ptr<ipu_model::ProgramNode> node_;
+  void setNode(std::shared_ptr<ipu_model::ProgramNode> node) { node_ = Node(std::move(node)); }
+
+  static constexpr char kClass[] = "Program";
+  using Node = ipu_model::Owned<std::shared_ptr<ipu_model::ProgramNode>, kClass>;
+  Node node_;
 };
 
 class Sequence : public Program {
@@ -82,6 +90,12 @@ class Sequence : public Program {
   explicit Sequence(const std::vector<Program>& programs, const DebugContext& debugContext = {});
   Sequence(std::initializer_list<Program> programs, const DebugContext& debugContext = {})
       : Sequence(std::vector<Program>(programs), debugContext) {}
+  // The programs one after another, without braces: the form of older Poplar.
+  template <typename First, typename... Rest,
+            std::enable_if_t<std::is_base_of_v<Program, First> && (std::is_base_of_v<Program, Rest> && ...) &&
+                                 (sizeof...(Rest) > 0 || !std::is_base_of_v<Sequence, First>),
+                             int> = 0>
+  Sequence(const First& first, const Rest&... rest) : Sequence(std::vector<Program>{first, rest...}) {}
   void add(const Program& program);
   void add_back(const Program& program) { add(program); }
   void add_front(const Program& program);
