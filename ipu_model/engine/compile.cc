@@ -23,6 +23,12 @@ namespace ipu_model {
 
 namespace {
 
+std::int64_t Elements(const std::vector<View>& views) {
+  std::int64_t elements = 0;
+  for (const View& v : views) elements += v.num_elements();
+  return elements;
+}
+
 double Bytes(const std::vector<View>& views) {
   double bytes = 0;
   for (const View& v : views) {
@@ -112,18 +118,41 @@ const char* ReferenceOf(ProgramKind kind) {
   return kind == ProgramKind::kStreamIn || kind == ProgramKind::kStreamOut ? "stream" : "function";
 }
 
+// Whether the stream or the function of a node is one that the graph has: handles of them can be made without
+// the graph.
+bool IsThere(const GraphImpl& graph, const ProgramNode& node) {
+  switch (node.kind) {
+    case ProgramKind::kStreamIn:
+    case ProgramKind::kStreamOut:
+      return node.stream < graph.streams.size() &&
+             graph.streams[node.stream].host_to_device == (node.kind == ProgramKind::kStreamIn) &&
+             graph.streams[node.stream].num_elements == Elements(node.tensor);
+    case ProgramKind::kCall:
+      return node.function < graph.functions.size();
+    case ProgramKind::kHostCall:
+      return node.function < graph.host_functions.size() &&
+             graph.host_functions[node.function].remote_buffer <
+                 static_cast<int>(graph.remote_buffers.size());
+    default:
+      return true;
+  }
+}
+
 // Variables, streams and functions are numbers, which mean others in another graph.
 void CheckGraphs(const GraphImpl& graph, const CompiledProgram& program) {
-  const auto check = [&graph](const ProgramNode& node, std::uint32_t number, const char* what) {
-    if (number == 0 || number == graph.number()) return;
+  const auto fail = [](const ProgramNode& node, const char* what, const char* problem) {
     throw poplar::control_program_error("compileGraph: the program " +
                                         (node.name.empty() ? "" : "'" + node.name + "' ") + "uses a " + what +
-                                        " of another graph");
+                                        problem);
+  };
+  const auto check = [&](const ProgramNode& node, std::uint32_t number, const char* what) {
+    if (number != 0 && number != graph.number()) fail(node, what, " of another graph");
   };
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   for (const ProgramNode* node : NodesOf(roots)) {
     check(*node, node->graph, ReferenceOf(node->kind));
+    if (!IsThere(graph, *node)) fail(*node, ReferenceOf(node->kind), " that the graph does not have");
     for (const View& view : node->tensor) check(*node, view.graph, "tensor");
     if (node->operation == nullptr) continue;
     for (const View& view : node->operation->inputs) check(*node, view.graph, "tensor");

@@ -108,8 +108,17 @@ void EngineState::RunTogether(unsigned number) {
   Rethrow(errors);
 }
 
+namespace {
+void CheckMemory(const char* function, const Stream& stream, const void* memory) {
+  if (memory != nullptr || stream.num_elements == 0) return;
+  throw poplar::stream_connection_error(std::string(function) + ": the memory of the stream '" + stream.name +
+                                        "' is a null pointer");
+}
+}  // namespace
+
 void EngineState::Connect(std::uint32_t stream, void* begin) {
   const Stream& described = program().streams.at(stream);
+  CheckMemory("Engine::connectStream", described, begin);
   const std::size_t bytes = static_cast<std::size_t>(described.num_elements) * SizeOf(described.type);
   auto* memory = static_cast<unsigned char*>(begin);
   for (ReplicaEngine& replica : replicas_) {
@@ -131,6 +140,7 @@ void EngineState::CheckBroadcast(const char* function, std::uint32_t stream, uns
 
 void EngineState::Connect(std::uint32_t stream, unsigned replica, void* begin, void* end) {
   CheckBroadcast("Engine::connectStream", stream, replica);
+  CheckMemory("Engine::connectStream", program().streams.at(stream), begin);
   if (program().streams.at(stream).broadcast) replica = kAll;
   For("Engine::connectStream", replica, [&](unsigned r, ReplicaEngine& one) {
     one.With([&](auto& engine) { engine.ConnectStream(stream, begin, end); });

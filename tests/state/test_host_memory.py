@@ -357,3 +357,20 @@ def test_the_argument_is_not_written():
 def test_estimate_counts_what_moves():
     arguments = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=s) for a, s in ((WEIGHTS, HOST), (X, SRAM))]
     assert jax_ipu.estimate(layers, *arguments).host_bytes_in == W + H
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0,), (2, 0, 4)])
+def test_arrays_without_elements(shape):
+    """Their buffers, streams and rows have no bytes, and their loops may have no trips."""
+
+    def program(rows, x):
+        total, scanned = jax.lax.scan(lambda c, row: (c + 1, on_device(row) + c), jnp.float32(0), rows)
+        return in_host(on_device(rows) * 2), scanned, jnp.concatenate([x, x]).sum(0), total, x[:0]
+
+    args = np.zeros(shape, np.float32), np.ones(shape, np.float32)
+    expected = flat_on_cpu(program, args)
+    out = (HOST, *[SRAM] * 4)
+    jitted = jax.jit(program, in_shardings=(HOST, SRAM), out_shardings=out, donate_argnums=0)
+    for actual, wanted in zip(jitted(*jax.device_put(args, (HOST, SRAM))), expected, strict=True):
+        assert (actual.shape, actual.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_array_equal(np.asarray(actual), wanted)

@@ -38,13 +38,15 @@ std::int64_t CheckedElements(DType type, const Shape& shape, const std::string& 
   return n;
 }
 
-void CheckMetadata(const char* function, const poplar::Type& type, const poplar::Tensor& metadata) {
+void CheckMetadata(const GraphImpl& graph, const char* function, const poplar::Type& type,
+                   const poplar::Tensor& metadata) {
   if (!type.requiresMetadata()) return;
   if (!metadata.valid() || metadata.elementType() != poplar::QUARTER_METADATA ||
       metadata.numElements() != 1) {
-    throw poplar::poplar_error(std::string(function) +
-                               ": elements of QUARTER need metadata, a tensor of one QUARTER_METADATA");
+    throw poplar::tensor_metadata_error(
+        std::string(function) + ": elements of QUARTER need metadata, a tensor of one QUARTER_METADATA");
   }
+  CheckGraph(graph, metadata, function);
 }
 
 }  // namespace
@@ -96,7 +98,11 @@ View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::pro
                  const poplar::DebugContext& debug_context) {
   CheckGraph(graph.impl(), tensor, debug_context.getPathName().c_str());
   View view;
-  if (tensor.asView(&view)) return view;
+  if (tensor.asView(&view)) {
+    if (view.shape.size() <= static_cast<std::size_t>(kMaxRank)) return view;
+    throw poplar::poplar_error(debug_context.getPathName() + ": a tensor of shape " + tensor.shapeToString() +
+                               " has more than " + std::to_string(kMaxRank) + " dimensions");
+  }
   const DType type = tensor.elementType().id();
   const auto elements = static_cast<std::int64_t>(tensor.numElements());
   const poplar::Tensor whole =
@@ -107,17 +113,15 @@ View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::pro
   return view;
 }
 
-void FailMovedFrom(const char* name) {
-  throw poplar::poplar_error(std::string(name) + ": the object was moved from: it has nothing");
-}
-
 std::uint32_t NextGraphNumber() {
   static std::atomic<std::uint32_t> last{0};
   return ++last;
 }
 
 void CheckGraph(const GraphImpl& graph, const poplar::Tensor& tensor, const char* method) {
-  if (!tensor.valid() || tensor.graph() == &graph) return;
+  if (!tensor.valid())
+    throw poplar::poplar_error(std::string(method) + ": the tensor is empty (default-constructed)");
+  if (tensor.graph() == &graph) return;
   throw poplar::poplar_error(
       std::string(method) + ": the tensor of shape " + tensor.shapeToString() +
       (tensor.graph() == nullptr ? " is of a graph that is gone" : " is of another graph"));
@@ -158,7 +162,16 @@ Graph::~Graph() = default;
 const Target& Graph::getTarget() const { return virtual_ == nullptr ? impl_->target : virtual_->target; }
 unsigned Graph::getReplicationFactor() const { return impl_->replication_factor; }
 
+namespace {
+[[noreturn]] void FailVirtualTile(unsigned tile, unsigned tiles) {
+  throw poplar_error("createVirtualGraph: tile " + std::to_string(tile) + "; the graph has " +
+                     std::to_string(tiles) + " tiles");
+}
+}  // namespace
+
 Graph Graph::createVirtualGraph(unsigned lowerTile, unsigned upperTile) {
+  const unsigned all = getTarget().getNumTiles();
+  if (upperTile > all) FailVirtualTile(upperTile - 1, all);
   std::vector<unsigned> tiles;
   for (unsigned tile = lowerTile; tile < upperTile; ++tile) tiles.push_back(tile);
   return createVirtualGraph(tiles);
@@ -166,11 +179,12 @@ Graph Graph::createVirtualGraph(unsigned lowerTile, unsigned upperTile) {
 
 Graph Graph::createVirtualGraph(const std::vector<unsigned>& tiles) {
   std::vector<unsigned> physical;
+  std::vector<bool> taken(getTarget().getNumTiles(), false);
   for (const unsigned tile : tiles) {
-    if (tile >= getTarget().getNumTiles()) {
-      throw poplar_error("createVirtualGraph: tile " + std::to_string(tile) + "; the graph has " +
-                         std::to_string(getTarget().getNumTiles()) + " tiles");
-    }
+    if (tile >= taken.size()) FailVirtualTile(tile, getTarget().getNumTiles());
+    if (taken[tile])
+      throw poplar_error("createVirtualGraph: tile " + std::to_string(tile) + " is given twice");
+    taken[tile] = true;
     physical.push_back(convertVirtualTileToPhysicalTile(tile));
   }
   if (physical.empty()) throw poplar_error("createVirtualGraph: a graph has at least one tile");
@@ -186,7 +200,11 @@ Graph Graph::createVirtualGraph(const std::vector<unsigned>& tiles) {
 Graph Graph::getTopLevelGraph() const { return Graph(impl_.pointer(), nullptr); }
 
 unsigned Graph::convertVirtualTileToPhysicalTile(unsigned virtualTileId) const {
-  return virtual_ == nullptr ? virtualTileId : virtual_->tiles.at(virtualTileId);
+  if (virtualTileId >= getTarget().getNumTiles()) {
+    throw poplar_error("convertVirtualTileToPhysicalTile: tile " + std::to_string(virtualTileId) +
+                       "; the graph has " + std::to_string(getTarget().getNumTiles()) + " tiles");
+  }
+  return virtual_ == nullptr ? virtualTileId : virtual_->tiles[virtualTileId];
 }
 
 unsigned Graph::physicalTile(unsigned tile, const std::string& what) const {
@@ -209,7 +227,7 @@ Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shap
 
 Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
                           const DebugContext& debugContext) {
-  ipu_model::CheckMetadata("addVariable", type, metadata);
+  ipu_model::CheckMetadata(*impl_, "addVariable", type, metadata);
   const Tensor tensor = impl_->TensorOf(
       impl_->AddVariable(type.id(), Shape(shape.begin(), shape.end()), debugContext.getPathName()));
   return type.isVariant() ? tensor.withType(type, type.requiresMetadata() ? metadata : Tensor()) : tensor;
@@ -231,10 +249,18 @@ Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::v
 
 Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
                           const DebugContext& debugContext) {
+  if (type.requiresMetadata()) {
+    throw tensor_metadata_error("addConstant: '" + debugContext.getPathName() +
+                                "': a constant of QUARTER is given with its metadata");
+  }
   const auto id =
       impl_->AddVariable(type.id(), Shape(shape.begin(), shape.end()), debugContext.getPathName());
   ipu_model::Variable& variable = impl_->variables[id];
   const auto* bytes = static_cast<const unsigned char*>(values);
+  if (bytes == nullptr && variable.num_elements > 0) {
+    impl_->variables.pop_back();
+    throw poplar_error("addConstant: '" + debugContext.getPathName() + "': the values are a null pointer");
+  }
   const std::size_t size = static_cast<std::size_t>(variable.num_elements) * ipu_model::SizeOf(type.id());
   variable.constant = std::make_shared<const std::vector<unsigned char>>(bytes, bytes + size);
   const Tensor tensor = impl_->TensorOf(id);
@@ -267,7 +293,8 @@ Tensor Graph::clone(const Tensor& metadata, const Tensor& tensor, const DebugCon
 
 Tensor Graph::clone(const Type& type, const Tensor& metadata, const Tensor& tensor,
                     const DebugContext& debugContext, TensorCloneMethod method) {
-  ipu_model::CheckMetadata("clone", type, metadata);
+  ipu_model::CheckGraph(*impl_, tensor, "Graph::clone");
+  ipu_model::CheckMetadata(*impl_, "clone", type, metadata);
   const Tensor plain = type.requiresMetadata() ? tensor.withType(type, metadata) : tensor;
   return clone(type.requiresMetadata() ? UNSIGNED_CHAR : type, plain, debugContext, method)
       .withType(type, type.requiresMetadata() ? metadata : Tensor());
@@ -275,7 +302,6 @@ Tensor Graph::clone(const Type& type, const Tensor& metadata, const Tensor& tens
 
 Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext,
                     TensorCloneMethod method) {
-  if (!tensor.valid()) throw poplar_error("Graph::clone: the tensor is empty (default-constructed)");
   ipu_model::CheckGraph(*impl_, tensor, "Graph::clone");
   if (type.requiresMetadata()) {
     if (!tensor.hasMetadata())
@@ -343,6 +369,11 @@ DataStream AddStream(GraphImpl* graph, const std::string& handle, const Type& ty
   for (const ipu_model::Stream& s : graph->streams) {
     if (s.name == handle) throw poplar_error("there are two streams with the name '" + handle + "'");
   }
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  if (elements > kMost / ipu_model::SizeOf(type.id())) {
+    throw overflow_error("the stream '" + handle + "' of " + std::to_string(elements) + " elements of " +
+                         type.toString() + " is too large");
+  }
   graph->streams.push_back({handle, type.id(), static_cast<std::int64_t>(elements), host_to_device});
   return DataStream(handle, type, elements, host_to_device, static_cast<unsigned>(graph->streams.size() - 1),
                     graph->number());
@@ -381,6 +412,7 @@ RemoteBuffer Graph::addRemoteBuffer(const std::string& handle, const Type& type,
   for (const ipu_model::RemoteBuffer& b : impl_->remote_buffers) {
     if (b.name == handle) throw poplar_error("there are two remote buffers with the name '" + handle + "'");
   }
+  if (repeats == 0) throw poplar_error("the remote buffer '" + handle + "' has no rows");
   ipu_model::CheckedElements(
       type.id(), {static_cast<std::int64_t>(repeats), static_cast<std::int64_t>(numElements)}, handle);
   impl_->remote_buffers.push_back(
@@ -391,6 +423,10 @@ RemoteBuffer Graph::addRemoteBuffer(const std::string& handle, const Type& type,
 
 void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
   ipu_model::CheckGraph(*impl_, tensor, "Graph::createHostWrite");
+  if (!tensor.isParallelWriteable()) {
+    throw poplar_error("createHostWrite: " + tensor.getDebugStr() +
+                       " has constants or elements that are the same in memory");
+  }
   const DataStream stream =
       AddStream(impl_.get(), handle + ".write", tensor.elementType(), tensor.numElements(), true);
   impl_->handle_programs.push_back(program::Copy(stream, tensor, false, DebugContext(handle)));
@@ -409,6 +445,7 @@ void Graph::createHostRead(const std::string& handle, const Tensor& tensor, bool
 }
 
 Function Graph::addFunction(const program::Program& program) {
+  (void)program.node();  // throws if it was moved from
   impl_->functions.push_back(program);
   return Function(static_cast<unsigned>(impl_->functions.size() - 1), impl_->number());
 }
@@ -431,8 +468,15 @@ HostFunction Graph::addHostFunction(const std::string& handle,
     }
     return streams;
   };
-  std::vector<DataStream> in = add_streams(inputs, false, &function.inputs);
-  std::vector<DataStream> out = add_streams(outputs, true, &function.outputs);
+  const std::size_t known = impl_->streams.size();
+  std::vector<DataStream> in, out;
+  try {
+    in = add_streams(inputs, false, &function.inputs);
+    out = add_streams(outputs, true, &function.outputs);
+  } catch (const poplar_error&) {
+    impl_->streams.erase(impl_->streams.begin() + static_cast<std::ptrdiff_t>(known), impl_->streams.end());
+    throw;
+  }
   impl_->host_functions.push_back(std::move(function));
   return HostFunction(static_cast<unsigned>(impl_->host_functions.size() - 1), std::move(in), std::move(out),
                       impl_->number());

@@ -118,9 +118,9 @@ using ipu_model::MappedInterval;
 using ipu_model::View;
 
 void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
+  ipu_model::CheckGraph(*impl_, tensor, "setTileMapping");
   tile = physicalTile(tile, "a tensor of shape " + tensor.shapeToString());
   if (tensor.numElements() == 0) return;
-  ipu_model::CheckGraph(*impl_, tensor, "setTileMapping");
   View view;
   if (tensor.asView(&view)) {
     ipu_model::Variable& variable = impl_->variables[view.variable];
@@ -137,11 +137,17 @@ void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
 }
 
 void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping) {
+  ipu_model::CheckGraph(*impl_, tensor, "setTileMapping");
   std::vector<MappedInterval> intervals;
   for (unsigned number = 0; number < mapping.size(); ++number) {
     if (mapping[number].empty()) continue;
     const unsigned tile = physicalTile(number, "a tensor of shape " + tensor.shapeToString());
     for (const Interval& i : mapping[number]) {
+      if (i.begin() > i.end() || i.end() > tensor.numElements()) {
+        throw invalid_tile_mapping("setTileMapping: elements [" + std::to_string(i.begin()) + ", " +
+                                   std::to_string(i.end()) + ") of a tensor of shape " +
+                                   tensor.shapeToString());
+      }
       if (i.size() > 0) {
         intervals.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
       }
@@ -150,10 +156,6 @@ void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapp
   std::sort(intervals.begin(), intervals.end(),
             [](const MappedInterval& a, const MappedInterval& b) { return a.begin < b.begin; });
   for (std::size_t i = 0; i < intervals.size(); ++i) {
-    if (static_cast<std::size_t>(intervals[i].end) > tensor.numElements()) {
-      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(intervals[i].end - 1) +
-                                 " of a tensor of shape " + tensor.shapeToString());
-    }
     if (i > 0 && intervals[i].begin < intervals[i - 1].end) {
       throw invalid_tile_mapping("setTileMapping: element " + std::to_string(intervals[i].begin) +
                                  " of a tensor of shape " + tensor.shapeToString() + " is given to tiles " +
@@ -221,7 +223,7 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isC
     }
     tiles = std::move(of_view);
   }
-  *isComplete = mapped == tensor.numElements();
+  if (isComplete != nullptr) *isComplete = mapped == tensor.numElements();
   return tiles;
 }
 

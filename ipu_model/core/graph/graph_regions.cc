@@ -179,6 +179,7 @@ std::vector<AliasedPiece> FindAliases(const std::vector<Piece>& pieces) {
 std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
     const Tensor& tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals,
     std::vector<std::size_t>* aliases) const {
+  ipu_model::CheckGraph(*impl_, tensor, "getSortedContiguousRegions");
   const auto shared = ipu_model::SharedStretches(tensor, ipu_model::ElementsIn(regions), true);
   const std::vector<Stretch>& stretches = *shared;
   std::vector<Piece> pieces;
@@ -236,8 +237,10 @@ std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
 }
 
 void Graph::reorderToSimplify(Tensor* tensor, ArrayRef<Tensor*> others, bool /*requireSimplestOrder*/) const {
+  ipu_model::CheckGraph(*impl_, *tensor, "reorderToSimplify");
   const std::size_t elements = tensor->numElements();
   for (const Tensor* t : others) {
+    ipu_model::CheckGraph(*impl_, *t, "reorderToSimplify");
     if (t->numElements() != elements) {
       throw poplar_error("reorderToSimplify: tensors of shapes " + tensor->shapeToString() + " and " +
                          t->shapeToString() + " do not have as many elements");
@@ -278,14 +281,20 @@ Tensor Graph::cloneN(const Tensor& tensor, std::size_t N, const DebugContext& de
 
 Tensor Graph::cloneN(const Type& type, const Tensor& tensor, std::size_t N, const DebugContext& debugContext,
                      TensorCloneMethod method, TensorCloneDuplicationMethod duplicationMethod) {
+  ipu_model::CheckGraph(*impl_, tensor, "Graph::cloneN");
   std::vector<std::size_t> shape = tensor.shape();
   shape.insert(shape.begin(), N);
   if (duplicationMethod == TensorCloneDuplicationMethod::DUPLICATE_BY_OUTER_DIMENSION || N == 0 ||
       tensor.numElements() == 0 || type.requiresMetadata()) {
     if (N == 0) return clone(type, tensor, debugContext, method).expand({0}).slice(0, 0);
     std::vector<Tensor> copies;
-    for (std::size_t i = 0; i < N; ++i)
-      copies.push_back(clone(type, tensor, debugContext, method).expand({0}));
+    for (std::size_t i = 0; i < N; ++i) {
+      // All copies of a QUARTER have the metadata of the first, as they are one tensor.
+      const Tensor copy = i > 0 && type.requiresMetadata()
+                              ? clone(type, copies[0].getMetadata(), tensor, debugContext, method)
+                              : clone(type, tensor, debugContext, method);
+      copies.push_back(copy.expand({0}));
+    }
     return concat(copies);
   }
   // One variable for each tile; its rows are copies of the tile's elements, in the order of the memory.
@@ -313,6 +322,7 @@ Tensor Graph::cloneN(const Type& type, const Tensor& tensor, std::size_t N, cons
 }
 
 Tensor Graph::findUnbroadcastTensor(const Tensor& tensor) const {
+  ipu_model::CheckGraph(*impl_, tensor, "findUnbroadcastTensor");
   if (tensor.blocks().size() != 1 || tensor.numElements() == 0) return tensor;
   View view;
   if (!tensor.asView(&view)) return tensor;
@@ -323,10 +333,22 @@ Tensor Graph::findUnbroadcastTensor(const Tensor& tensor) const {
   return Tensor::fromView(view, tensor.graph()).withType(tensor.elementType(), tensor.getMetadata());
 }
 
+namespace {
+void CheckVariable(const ipu_model::GraphImpl& graph, VariableRef variable, const char* method) {
+  if (variable.id() < graph.variables.size()) return;
+  throw poplar_error(std::string(method) + ": there is no variable " + std::to_string(variable.id()) +
+                     "; the graph has " + std::to_string(graph.variables.size()));
+}
+}  // namespace
+
 bool Graph::isConstant(VariableRef variable) const {
-  return impl_->variables.at(variable.id()).constant != nullptr;
+  CheckVariable(*impl_, variable, "isConstant");
+  return impl_->variables[variable.id()].constant != nullptr;
 }
 
-Tensor Graph::getVariable(VariableRef variable) const { return impl_->TensorOf(variable.id()); }
+Tensor Graph::getVariable(VariableRef variable) const {
+  CheckVariable(*impl_, variable, "getVariable");
+  return impl_->TensorOf(variable.id());
+}
 
 }  // namespace poplar

@@ -7,6 +7,7 @@
 #include "core/graph/compute_set.h"
 #include "core/graph/graph_impl.h"
 #include "core/graph/runtime_vertices.h"
+#include "core/graph/tensor_shape.h"
 #include "core/target/target_model.h"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
@@ -52,6 +53,10 @@ std::size_t MaxSize(VectorLayout layout, const ipu_model::TargetModel& target) {
   }
 }
 
+std::size_t ElementsOf(const std::vector<std::size_t>& shape) {
+  return static_cast<std::size_t>(ipu_model::NumElements(ipu_model::CheckedShape("addConstant", shape)));
+}
+
 // Each element of the result is an alias of the one of the scalar.
 Tensor Broadcast(const Tensor& scalar, const std::vector<std::size_t>& shape) {
   Tensor result = scalar.reshape(std::vector<std::size_t>(shape.size(), 1));
@@ -64,8 +69,9 @@ Tensor Broadcast(const Tensor& scalar, const std::vector<std::size_t>& shape) {
 Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
                           const TypeTraits& traits, bool broadcast, const DebugContext& debugContext) {
   if (TypeOf(traits) == type.id() && !broadcast) return addConstant(type, shape, values, debugContext);
-  std::size_t elements = 1;
-  for (const std::size_t d : shape) elements *= d;
+  const std::size_t elements = ElementsOf(shape);
+  if (values == nullptr && (broadcast || elements > 0))
+    throw poplar_error("addConstant: '" + debugContext.getPathName() + "': the values are a null pointer");
   std::vector<Number> numbers;
   for (std::size_t i = 0; i < (broadcast ? 1 : elements); ++i) {
     numbers.push_back(
@@ -76,8 +82,7 @@ Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shap
 
 Tensor Graph::addConstantNumbers(const Type& type, const std::vector<std::size_t>& shape,
                                  const std::vector<Number>& values, const DebugContext& debugContext) {
-  std::size_t elements = 1;
-  for (const std::size_t d : shape) elements *= d;
+  const std::size_t elements = ElementsOf(shape);
   if (values.size() != elements && values.size() != 1) {
     throw poplar_error("addConstant: '" + debugContext.getPathName() + "' of " + std::to_string(elements) +
                        " elements is given " + std::to_string(values.size()) + " values");
@@ -92,6 +97,7 @@ Tensor Graph::addConstantNumbers(const Type& type, const std::vector<std::size_t
 
 Tensor Graph::addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, std::uint16_t value,
                               const DebugContext& debugContext) {
+  (void)ElementsOf(shape);
   return Broadcast(addConstantHalf(type, {}, &value, debugContext), shape);
 }
 
@@ -99,12 +105,14 @@ Tensor Graph::addQuarterConstant(const Type& type, const Tensor& metadata,
                                  const std::vector<std::size_t>& shape, const std::vector<Number>& values,
                                  const DebugContext& debugContext) {
   if (!type.requiresMetadata()) return addConstantNumbers(type, shape, values, debugContext);
+  ipu_model::CheckGraph(*impl_, metadata, "addConstant");
   std::uint8_t binary = 0;
   const bool known = metadata.getConstantValue(&binary);
   const bool zeros = std::all_of(values.begin(), values.end(), [](const Number& n) { return n.real == 0; });
-  if (!metadata.valid() || metadata.elementType() != QUARTER_METADATA || (!known && !zeros)) {
-    throw poplar_error("addConstant: '" + debugContext.getPathName() +
-                       "': elements of QUARTER need metadata, which must be a constant unless all are 0");
+  if (metadata.elementType() != QUARTER_METADATA || (!known && !zeros)) {
+    throw tensor_metadata_error(
+        "addConstant: '" + debugContext.getPathName() +
+        "': elements of QUARTER need metadata, which must be a constant unless all are 0");
   }
   const QuarterMetadata format = QuarterMetadata::fromBinary(known ? binary : 0);
   std::vector<Number> bytes;
@@ -117,8 +125,7 @@ Tensor Graph::addQuarterConstant(const Type& type, const Tensor& metadata,
 }
 
 void Graph::setInitialTensor(const Tensor& tensor, const std::vector<Number>& values) {
-  if (!tensor.valid() || tensor.graph() != impl_.get())
-    throw poplar_error("setInitialValue: the tensor is not of this graph");
+  ipu_model::CheckGraph(*impl_, tensor, "setInitialValue");
   if (!tensor.isParallelWriteable()) {
     throw poplar_error("setInitialValue: " + tensor.getDebugStr() +
                        " has constants or elements that are the same in memory");
@@ -157,6 +164,8 @@ void Graph::setInitialValueHalf(const FieldRef& field, ArrayRef<std::uint16_t> b
 }
 
 void Graph::setInitialValueHalf(const Tensor& tensor, ArrayRef<std::uint16_t> values) {
+  if (tensor.elementType() != HALF)
+    throw type_error("setInitialValueHalf: " + tensor.getDebugStr() + " is not of HALF");
   setInitialTensor(tensor, NumbersOfHalf(values));
 }
 

@@ -162,7 +162,11 @@ VertexState& StateOf(const GraphImpl& graph, const char* function, const VertexR
   if (vertex.set() == nullptr)
     throw poplar_error(std::string(function) + ": the vertex is empty (default-constructed)");
   CheckGraph(graph, *vertex.set(), function);
-  return vertex.set()->vertices.at(vertex.index());
+  if (vertex.index() >= vertex.set()->vertices.size()) {
+    throw poplar_error(std::string(function) + ": the compute set '" + vertex.set()->name +
+                       "' has no vertex " + std::to_string(vertex.index()));
+  }
+  return vertex.set()->vertices[vertex.index()];
 }
 
 FoundField FindField(const GraphImpl& graph, const char* function, const FieldRef& ref) {
@@ -181,8 +185,6 @@ FoundField FindField(const GraphImpl& graph, const char* function, const FieldRe
 }
 
 void SetEdge(const FoundField& found, std::size_t index, const Tensor& tensor) {
-  if (!tensor.valid())
-    throw graph_connection_error(found.name + ": the tensor is empty (default-constructed)");
   const auto type = static_cast<DType>(found.field->type);
   const bool is_quarter = found.field->is_quarter;
   if (tensor.elementType().id() != type || tensor.elementType().requiresMetadata() != is_quarter) {
@@ -207,6 +209,13 @@ void SetEdge(const FoundField& found, std::size_t index, const Tensor& tensor) {
   edges[index] = tensor;
 }
 
+// Throws graph_connection_error for a tensor that is not of the graph, before anything is done with it.
+void CheckTensor(const GraphImpl& graph, const FoundField& found, const Tensor& tensor) {
+  if (!tensor.valid())
+    throw graph_connection_error(found.name + ": the tensor is empty (default-constructed)");
+  if (tensor.graph() != &graph) throw graph_connection_error(found.name + ": the tensor is of another graph");
+}
+
 bool HasSeveral(const FoundField& found) { return ipu_model::IsSeveral(*found.field); }
 
 void CheckIsEdge(const FoundField& found) {
@@ -219,8 +228,7 @@ void CheckIsEdge(const FoundField& found) {
 void Graph::connect(const FieldRef& field, const Tensor& tensor) {
   const FoundField found = FindField(*impl_, "connect", field);
   CheckIsEdge(found);
-  if (tensor.valid() && tensor.graph() != impl_.get())
-    throw graph_connection_error(found.name + ": the tensor is of another graph");
+  CheckTensor(*impl_, found, tensor);
   if (field.isIndexed()) {
     if (!HasSeveral(found))
       throw graph_connection_error(found.name + " is one edge: it has no parts with an index");
@@ -231,7 +239,7 @@ void Graph::connect(const FieldRef& field, const Tensor& tensor) {
     const Tensor flat = tensor.flatten();
     for (std::size_t i = 0; i < flat.numElements(); ++i) SetEdge(found, i, flat[i]);
   } else {
-    if (!tensor.valid() || tensor.rank() < 2) {
+    if (tensor.rank() < 2) {
       throw graph_connection_error(found.name +
                                    " has several edges of several elements: it takes a tensor of "
                                    "two dimensions or more, or a list of tensors");
@@ -243,6 +251,14 @@ void Graph::connect(const FieldRef& field, const Tensor& tensor) {
 void Graph::connect(const FieldRef& field, const std::vector<Tensor>& tensors) {
   const FoundField found = FindField(*impl_, "connect", field);
   CheckIsEdge(found);
+  for (const Tensor& t : tensors) {
+    CheckTensor(*impl_, found, t);
+    if (t.elementType() != tensors[0].elementType()) {
+      throw graph_connection_error(found.name + ": the tensors are of different types, " +
+                                   tensors[0].elementType().toString() + " and " +
+                                   t.elementType().toString());
+    }
+  }
   if (field.isIndexed() || !HasSeveral(found)) {
     // One edge takes the tensors together.
     std::vector<Tensor> flat;
@@ -251,11 +267,7 @@ void Graph::connect(const FieldRef& field, const std::vector<Tensor>& tensors) {
     connect(field, flat.size() == 1 ? flat[0] : concat(flat));
     return;
   }
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].valid() && tensors[i].graph() != impl_.get())
-      throw graph_connection_error(found.name + ": the tensor is of another graph");
-    SetEdge(found, i, tensors[i]);
-  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) SetEdge(found, i, tensors[i]);
 }
 
 void Graph::connectNumbers(const FieldRef& field, const std::vector<Number>& values) {
@@ -311,6 +323,8 @@ void Graph::registerPerfEstimator(const std::string& vertexType, PerfEstimateFun
   if (type == nullptr)
     throw unknown_vertex_type("registerPerfEstimator: there is no vertex class '" + vertexType + "'; " +
                               KnownClasses(*impl_, vertexType));
+  if (estimator == nullptr)
+    throw poplar_error("registerPerfEstimator: the estimator of '" + vertexType + "' is an empty function");
   impl_->perf_estimators[type->name] = std::move(estimator);
 }
 

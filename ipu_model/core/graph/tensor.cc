@@ -46,8 +46,8 @@ struct Tensor::Data {
 };
 
 const Tensor::Data& Tensor::data() const {
-  static const Data kNone;
-  return data_ ? *data_ : kNone;
+  if (!data_) Fail("Tensor: the tensor is empty (default-constructed)");
+  return *data_;
 }
 
 const std::vector<std::size_t>& Tensor::shape() const { return data().shape; }
@@ -55,11 +55,24 @@ Type Tensor::elementType() const { return data().type; }
 const Tiling& Tensor::tiling() const { return data().tiling; }
 const Shape& Tensor::space() const { return data().tiling.space; }
 const Blocks& Tensor::blocks() const { return data().tiling.blocks; }
-std::uint32_t Tensor::graphNumber() const { return data().graph == nullptr ? 0 : data().graph->number; }
-const void* Tensor::graph() const { return data().graph == nullptr ? nullptr : data().graph->graph; }
+std::uint32_t Tensor::graphNumber() const {
+  return !valid() || data().graph == nullptr ? 0 : data().graph->number;
+}
+const void* Tensor::graph() const {
+  return !valid() || data().graph == nullptr ? nullptr : data().graph->graph;
+}
 
-void Tensor::CheckDim(const char* method, unsigned dimension) const {
+std::size_t Tensor::dim(unsigned i) const {
+  CheckDim("dim", i);
+  return this->shape()[i];
+}
+
+void Tensor::CheckValid(const char* method) const {
   if (!valid()) Fail(std::string("Tensor::") + method + ": the tensor is empty (default-constructed)");
+}
+
+void Tensor::CheckDim(const char* method, std::size_t dimension) const {
+  CheckValid(method);
   if (dimension >= rank()) {
     FailIndex(std::string("Tensor::") + method + ": there is no dimension " + std::to_string(dimension) +
               " in a tensor of shape " + shapeToString());
@@ -94,8 +107,8 @@ Tensor Tensor::withType(const Type& type, const Tensor& metadata) const {
   return Tensor(std::move(changed));
 }
 
-Tensor Tensor::getMetadata() const { return Tensor(data().metadata); }
-bool Tensor::hasMetadata() const { return data().metadata != nullptr; }
+Tensor Tensor::getMetadata() const { return valid() ? Tensor(data().metadata) : Tensor(); }
+bool Tensor::hasMetadata() const { return valid() && data().metadata != nullptr; }
 
 Tensor Tensor::fromView(const View& view, const void* graph) {
   auto like = std::make_shared<Data>();
@@ -171,8 +184,8 @@ std::size_t Tensor::numElements() const {
 std::string Tensor::shapeToString() const { return ShapeString(ToShape(this->shape())); }
 
 Tensor Tensor::reshape(const std::vector<std::size_t>& shape) const {
-  if (!valid()) Fail("Tensor::reshape: the tensor is empty (default-constructed)");
-  const Shape wanted = ToShape(shape);
+  CheckValid("reshape");
+  const Shape wanted = ipu_model::CheckedShape("Tensor::reshape", shape);
   if (ipu_model::NumElements(wanted) != static_cast<std::int64_t>(numElements())) {
     Fail("Tensor::reshape: a tensor of shape " + shapeToString() + " does not have the elements of " +
          ShapeString(wanted));
@@ -193,7 +206,7 @@ Tensor Tensor::reshape(const std::vector<std::size_t>& shape) const {
 }
 
 Tensor Tensor::reinterpret(const Type& type) const {
-  if (!valid()) Fail("Tensor::reinterpret: the tensor is empty (default-constructed)");
+  CheckValid("reinterpret");
   if (ipu_model::SizeOf(type.id()) != ipu_model::SizeOf(elementType().id())) {
     throw type_error("Tensor::reinterpret: elements of " + elementType().toString() + " and " +
                      type.toString() + " differ in size");
@@ -244,6 +257,8 @@ bool IsRowMajor(const poplar::Tensor& tensor) {
 }
 
 const GraphImpl& GraphOf(const poplar::Tensor& tensor, const char* method) {
+  if (!tensor.valid())
+    throw poplar::poplar_error(std::string(method) + ": the tensor is empty (default-constructed)");
   if (tensor.graph() == nullptr)
     throw poplar::poplar_error(std::string(method) + ": the graph of the tensor is gone");
   return *static_cast<const GraphImpl*>(tensor.graph());

@@ -21,6 +21,7 @@ using ipu_model::Stretch;
 using ipu_model::StretchesOf;
 
 std::vector<Tensor> Tensor::slices(ArrayRef<Interval> intervals, unsigned dimension) const {
+  CheckDim("slices", dimension);
   std::vector<Tensor> result;
   result.reserve(intervals.size());
   for (const Interval& i : intervals) result.push_back(slice(i, dimension));
@@ -29,6 +30,12 @@ std::vector<Tensor> Tensor::slices(ArrayRef<Interval> intervals, unsigned dimens
 
 std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& intervals,
                                    unsigned dimension) const {
+  CheckDim("slices", dimension);
+  for (const std::vector<Interval>& set : intervals) {
+    for (const Interval& i : set) {
+      if (i.begin() > i.end()) slice(i, dimension);  // throws
+    }
+  }
   std::vector<Tensor> result;
   result.reserve(intervals.size());
   // All regions of a flat tensor are found in one walk over its blocks; slices would be a walk each.
@@ -44,7 +51,7 @@ std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& int
       result.push_back(broadcast(static_cast<unsigned>(ElementsIn(set)), 0));
     } else if (flat) {
       for (const Interval& i : set) {
-        if (i.end() > numElements() || i.begin() > i.end()) result.push_back(slice(i, 0));  // throws
+        if (i.end() > numElements()) slice(i, 0);  // throws
       }
       result.push_back(TensorOfStretches(*this, SelectStretches(*stretches, set)));
     } else if (set.empty()) {
@@ -57,14 +64,16 @@ std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& int
 }
 
 std::vector<Tensor> Tensor::slices(ArrayRef<unsigned> indices, unsigned dimension) const {
+  CheckDim("slices", dimension);
   std::vector<Tensor> result;
   result.reserve(indices.size());
-  for (const unsigned i : indices) result.push_back(slice(i, i + 1, dimension));
+  for (const std::size_t i : indices) result.push_back(slice(i, i + 1, dimension));
   return result;
 }
 
 Tensor Tensor::dimShufflePartial(const std::vector<unsigned>& source,
                                  const std::vector<unsigned>& destination) const {
+  CheckValid("dimShufflePartial");
   std::vector<unsigned> permutation(rank(), rank());
   std::vector<bool> moved(rank(), false);
   bool fits = source.size() == destination.size();
@@ -98,6 +107,8 @@ Tensor Tensor::upsample(unsigned scale, unsigned dimension, UpsampleMethod /*met
 }
 
 bool Tensor::intersectsWith(const Tensor& other) const {
+  CheckValid("intersectsWith");
+  other.CheckValid("intersectsWith");
   if (graph() != other.graph()) return false;
   const auto sorted = [](const Tensor& t) {
     std::vector<Stretch> s = StretchesOf(t, true);
@@ -138,6 +149,7 @@ std::vector<VariableInterval> Tensor::getVarRegions() const {
 }
 
 bool Tensor::constantNumber(double* number, std::int64_t* integer) const {
+  CheckValid("getConstantValue");
   ipu_model::View view;
   if (numElements() != 1 || !asView(&view)) return false;
   const ipu_model::Variable& variable =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,22 @@ inline bool SameShape(const std::vector<std::size_t>& a, const Shape& b) {
 
 [[noreturn]] inline void Fail(const std::string& message) { throw poplar::poplar_error(message); }
 [[noreturn]] inline void FailIndex(const std::string& message) { throw poplar::index_error(message); }
+
+// The shape of a tensor that `method` would make; throws overflow_error for more elements than 63 bits can
+// count.
+inline Shape CheckedShape(const char* method, const std::vector<std::size_t>& shape) {
+  constexpr auto kLimit = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  std::size_t n = 1;
+  std::string text;
+  bool fits = true;
+  for (const std::size_t d : shape) {
+    fits = fits && d <= kLimit && (d == 0 || n <= kLimit / d);
+    n *= d;
+  }
+  if (fits) return Shape(shape.begin(), shape.end());
+  for (const std::size_t d : shape) text += (text.empty() ? "" : ",") + std::to_string(d);
+  throw poplar::overflow_error(std::string(method) + ": a tensor of shape [" + text + "] is too large");
+}
 
 }  // namespace ipu_model
 

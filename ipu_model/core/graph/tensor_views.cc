@@ -70,6 +70,7 @@ Tensor Tensor::slice(const Interval& region, unsigned dimension) const {
 }
 
 Tensor Tensor::slice(ArrayRef<std::size_t> begin, ArrayRef<std::size_t> end) const {
+  CheckValid("slice");
   if (begin.size() != end.size() || begin.size() > this->shape().size()) {
     Fail("Tensor::slice: " + std::to_string(begin.size()) + " begins and " + std::to_string(end.size()) +
          " ends for a tensor of shape " + shapeToString());
@@ -82,6 +83,7 @@ Tensor Tensor::slice(ArrayRef<std::size_t> begin, ArrayRef<std::size_t> end) con
 Tensor Tensor::operator[](std::size_t i) const { return slice(i, i + 1, 0).squeeze({0}); }
 
 Tensor Tensor::index(const std::vector<std::size_t>& indices) const {
+  CheckValid("index");
   if (indices.size() > this->shape().size()) {
     FailIndex("Tensor::index: " + std::to_string(indices.size()) + " indices for a tensor of shape " +
               shapeToString());
@@ -93,9 +95,10 @@ Tensor Tensor::index(const std::vector<std::size_t>& indices) const {
 
 Tensor Tensor::reshapePartial(unsigned beginIndex, unsigned endIndex,
                               const std::vector<std::size_t>& newDims) const {
+  CheckValid("reshapePartial");
   if (beginIndex > endIndex || endIndex > rank()) {
-    Fail("Tensor::reshapePartial: dimensions [" + std::to_string(beginIndex) + ", " +
-         std::to_string(endIndex) + ") are not in a tensor of shape " + shapeToString());
+    FailIndex("Tensor::reshapePartial: dimensions [" + std::to_string(beginIndex) + ", " +
+              std::to_string(endIndex) + ") are not in a tensor of shape " + shapeToString());
   }
   std::vector<std::size_t> shape(this->shape().begin(), this->shape().begin() + beginIndex);
   shape.insert(shape.end(), newDims.begin(), newDims.end());
@@ -104,9 +107,10 @@ Tensor Tensor::reshapePartial(unsigned beginIndex, unsigned endIndex,
 }
 
 Tensor Tensor::dimShuffle(const std::vector<unsigned>& permutation) const {
+  CheckValid("dimShuffle");
   std::vector<unsigned> sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
-  bool ok = valid() && sorted.size() == this->shape().size();
+  bool ok = sorted.size() == this->shape().size();
   for (unsigned d = 0; ok && d < sorted.size(); ++d) ok = sorted[d] == d;
   if (!ok) {
     std::string given;
@@ -149,16 +153,21 @@ Tensor Tensor::dimRoll(unsigned dimIdx, unsigned newIdx) const {
 }
 
 Tensor Tensor::transpose() const {
+  CheckValid("transpose");
   if (rank() != 2) Fail("Tensor::transpose: needs two dimensions, the tensor has shape " + shapeToString());
   return dimShuffle({1, 0});
 }
 
-Tensor Tensor::flatten() const { return reshape({numElements()}); }
+Tensor Tensor::flatten() const {
+  CheckValid("flatten");
+  return reshape({numElements()});
+}
 
 Tensor Tensor::flatten(unsigned dimBegin, unsigned dimEnd) const {
+  CheckValid("flatten");
   if (dimBegin > dimEnd || dimEnd > rank()) {
-    Fail("Tensor::flatten: dimensions [" + std::to_string(dimBegin) + ", " + std::to_string(dimEnd) +
-         ") are not in a tensor of shape " + shapeToString());
+    FailIndex("Tensor::flatten: dimensions [" + std::to_string(dimBegin) + ", " + std::to_string(dimEnd) +
+              ") are not in a tensor of shape " + shapeToString());
   }
   std::size_t n = 1;
   for (unsigned d = dimBegin; d < dimEnd; ++d) n *= this->shape()[d];
@@ -166,6 +175,7 @@ Tensor Tensor::flatten(unsigned dimBegin, unsigned dimEnd) const {
 }
 
 Tensor Tensor::expand(const std::vector<std::size_t>& indices) const {
+  CheckValid("expand");
   std::vector<std::size_t> shape, sorted = indices;
   std::sort(sorted.begin(), sorted.end());
   std::size_t next = 0;
@@ -174,16 +184,17 @@ Tensor Tensor::expand(const std::vector<std::size_t>& indices) const {
     if (d < this->shape().size()) shape.push_back(this->shape()[d]);
   }
   if (next != sorted.size()) {
-    Fail("Tensor::expand: no place before dimension " + std::to_string(sorted[next]) +
-         " in a tensor of shape " + shapeToString());
+    FailIndex("Tensor::expand: no place before dimension " + std::to_string(sorted[next]) +
+              " in a tensor of shape " + shapeToString());
   }
   return reshape(shape);
 }
 
 Tensor Tensor::squeeze(const std::vector<std::size_t>& dims) const {
+  CheckValid("squeeze");
   std::vector<std::size_t> shape;
   for (std::size_t d : dims) {
-    CheckDim("squeeze", static_cast<unsigned>(d));
+    CheckDim("squeeze", d);
     if (this->shape()[d] != 1) {
       Fail("Tensor::squeeze: dimension " + std::to_string(d) + " of a tensor of shape " + shapeToString() +
            " is not 1");
@@ -203,8 +214,9 @@ Tensor Tensor::broadcast(unsigned N, unsigned dimension) const {
     shape[dimension] *= N;
     return expand({dimension}).broadcast(N, dimension).reshape(shape);
   }
-  Shape shape = ToShape(this->shape());
-  shape[dimension] = N;
+  std::vector<std::size_t> dims = this->shape();
+  dims[dimension] = N;
+  Shape shape = ipu_model::CheckedShape("Tensor::broadcast", dims);
   if (ipu_model::NumElements(shape) == 0) return with(std::move(shape), {});
   Grouped g = GroupedTiling(*this);
   const std::size_t k = g.first[dimension];  // the group has this dimension alone
@@ -263,6 +275,22 @@ Tensor Tensor::reverse(unsigned dimension) const {
   return with(ToShape(this->shape()), std::move(g.tiling));
 }
 
+namespace {
+
+// The elements of one tensor of QUARTER have one format.
+void CheckSameMetadata(const Tensor& first, const Tensor& part) {
+  if (!first.hasMetadata() && !part.hasMetadata()) return;
+  if (first.hasMetadata() && part.hasMetadata()) {
+    const Tensor a = first.getMetadata(), b = part.getMetadata();
+    unsigned char x = 0, y = 0;
+    if (a.flatten() == b.flatten() || (a.getConstantValue(&x) && b.getConstantValue(&y) && x == y)) return;
+  }
+  throw tensor_metadata_error("concat: " + first.getDebugStr() + " and " + part.getDebugStr() +
+                              " have different metadata");
+}
+
+}  // namespace
+
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
   if (tensors.empty()) Fail("concat: no tensors");
   tensors[0].CheckDim("concat", dimension);
@@ -281,12 +309,14 @@ Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
            t.shapeToString() + " and " + part.elementType().toString() + part.shapeToString() +
            " do not fit");
     }
+    CheckSameMetadata(t, part);
     if (part.numElements() > 0) {
       parts.push_back(&part.tiling());
       shapes.push_back(ToShape(part.shape()));
     }
     shape[dimension] += static_cast<std::int64_t>(part.shape()[dimension]);
   }
+  (void)ipu_model::CheckedShape("concat", std::vector<std::size_t>(shape.begin(), shape.end()));
   if (parts.empty()) return t.with(std::move(shape), {});
   Tiling all = Concatenate(parts, shapes, dimension);
   MergeGroups(shape, &all);

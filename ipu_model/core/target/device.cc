@@ -140,12 +140,18 @@ IPUModel::IPUModel(const std::string& version) : IPUVersion(version) {
   globalSyncCycles = model.global_sync_cycles;
 }
 
+namespace {
+// A number of the machine that is not possible.
+[[noreturn]] void FailMachine(const std::string& reason) {
+  throw invalid_machine_model("IPUModel::createDevice: " + reason);
+}
+}  // namespace
+
 Device IPUModel::createDevice(const OptionFlags& options, bool /*accurateHalf*/, unsigned id) const {
   RefuseOptions("IPUModel::createDevice", options);
   const ipu_model::TargetModel& model = Architecture(IPUVersion);
   const auto positive = [](const char* name, double number) {
-    if (!(number > 0))
-      throw poplar_error(std::string("IPUModel::createDevice: ") + name + " is not positive");
+    if (!(number > 0)) FailMachine(std::string(name) + " is not positive");
   };
   positive("numWorkerContexts", numWorkerContexts);
   positive("memoryBytesPerTile", memoryBytesPerTile);
@@ -153,12 +159,15 @@ Device IPUModel::createDevice(const OptionFlags& options, bool /*accurateHalf*/,
   positive("exchangeBytesPerCycle", exchangeBytesPerCycle);
   positive("memcpyBytesPerCycle", memcpyBytesPerCycle);
   positive("instructionBytes", instructionBytes);
-  if (dataPathWidth == 0 || dataPathWidth % 8 != 0)
-    throw poplar_error("IPUModel::createDevice: dataPathWidth is not a number of bytes");
+  if (tilesPerIPU > model.num_tiles) {
+    FailMachine("tilesPerIPU is " + std::to_string(tilesPerIPU) + "; " + IPUVersion + " has " +
+                std::to_string(model.num_tiles));
+  }
+  if (dataPathWidth == 0 || dataPathWidth % 8 != 0) FailMachine("dataPathWidth is not a number of bytes");
   const auto fixed = [](const char* name, unsigned number, unsigned expected) {
     if (number == expected) return;
-    throw poplar_error(std::string("IPUModel::createDevice: ") + name + " is " + std::to_string(number) +
-                       "; the model has " + std::to_string(expected) + " there");
+    FailMachine(std::string(name) + " is " + std::to_string(number) + "; the model has " +
+                std::to_string(expected) + " there");
   };
   // Left as it was made, it follows dataPathWidth.
   const auto loaded = [&](const char* name, unsigned number, unsigned bits) {
@@ -187,7 +196,7 @@ Device IPUModel::createDevice(const OptionFlags& options, bool /*accurateHalf*/,
                                       tilesPerIPU == 0 ? model.num_tiles : tilesPerIPU),
                   id);
   } catch (const std::invalid_argument& error) {
-    throw poplar_error(std::string("IPUModel::createDevice: ") + error.what());
+    FailMachine(error.what());
   }
 }
 

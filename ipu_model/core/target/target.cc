@@ -2,6 +2,7 @@
 #include "poplar/Target.hpp"
 
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "core/target/target_model.h"
@@ -15,6 +16,7 @@ namespace {
 
 std::shared_ptr<const ipu_model::TargetModel> Find(unsigned num_ipus, const std::string& architecture) {
   try {
+    (void)ipu_model::FindTargetModel(architecture);  // throws for "cpu", too
     ipu_model::TargetChanges changes;
     changes.num_ipus = num_ipus;
     return ipu_model::ChangedTargetModel(architecture, changes);
@@ -48,20 +50,28 @@ Target Target::createCPUTarget() {
 }
 
 Target Target::createVirtualTarget(unsigned numIPUs, unsigned tilesPerIPU) const {
-  if (numIPUs == 0 || tilesPerIPU == 0 || tilesPerIPU > num_tiles_ / numIPUs) {
+  if (numIPUs == 0 || tilesPerIPU == 0 || tilesPerIPU > getNumTiles() / numIPUs) {
     throw poplar_error("Target::createVirtualTarget: " + std::to_string(numIPUs) + " IPUs with " +
                        std::to_string(tilesPerIPU) + " tiles of a target with " + std::to_string(num_tiles_));
   }
-  if (numIPUs == getNumIPUs()) return Target(model_, numIPUs * tilesPerIPU);
+  if (numIPUs == getNumIPUs()) return Target(model_.pointer(), numIPUs * tilesPerIPU);
   ipu_model::TargetChanges changes = ipu_model::ChangesOf(*model_);
   changes.num_ipus = numIPUs;
-  return ipu_model::TargetOf(ipu_model::ChangedTargetModel(architecture_, changes), tilesPerIPU);
+  try {
+    return ipu_model::TargetOf(ipu_model::ChangedTargetModel(architecture_, changes), tilesPerIPU);
+  } catch (const std::invalid_argument& error) {
+    throw poplar_error(std::string("Target::createVirtualTarget: ") + error.what());
+  }
 }
 
 TargetType Target::getTargetType() const {
   return model_.get() == &ipu_model::CpuTargetModel() ? TargetType::CPU : TargetType::IPU_MODEL;
 }
 
+unsigned Target::getNumTiles() const {
+  (void)model_.pointer();  // throws if there is none
+  return num_tiles_;
+}
 unsigned Target::getNumIPUs() const { return model_->num_ipus; }
 unsigned Target::getNumWorkerContexts() const { return model_->worker_contexts; }
 std::size_t Target::getBytesPerTile() const { return model_->bytes_per_tile; }
@@ -146,6 +156,12 @@ long double Target::TypeLimit(const Type& type, bool max) {
 
 namespace ipu_model {
 
+// Here, as targets are the lowest part of the model that owns something.
+void FailMovedFrom(const char* name) {
+  throw poplar::poplar_error(std::string(name) +
+                             ": the object is empty: it was moved from, or default-constructed");
+}
+
 poplar::Target TargetOf(std::shared_ptr<const TargetModel> model, unsigned tilesPerIPU) {
   if (tilesPerIPU == 0 || tilesPerIPU > model->num_tiles) {
     throw poplar::poplar_error("Target::createIPUTarget: " + std::to_string(tilesPerIPU) + " tiles; " +
@@ -156,13 +172,17 @@ poplar::Target TargetOf(std::shared_ptr<const TargetModel> model, unsigned tiles
 }
 
 poplar::Target TargetOfReplica(const poplar::Target& target, unsigned replicas) {
-  if (replicas == 0) throw poplar::poplar_error("Graph: a graph has at least one replica, not 0");
-  if (replicas == 1) return target;
+  if (replicas == 0) throw poplar::graph_replication_error("Graph: a graph has at least one replica, not 0");
+  if (replicas == 1) {
+    (void)target.getNumTiles();  // throws if there is none
+    return target;
+  }
   const unsigned ipus = target.getNumIPUs(), tiles = target.getTilesPerIPU();
   const bool divides_ipus = ipus % replicas == 0;
   if (!divides_ipus && (replicas % ipus != 0 || tiles % (replicas / ipus) != 0)) {
-    throw poplar::poplar_error("Graph: " + std::to_string(replicas) + " replicas do not divide a target of " +
-                               std::to_string(ipus) + " IPUs with " + std::to_string(tiles) + " tiles each");
+    throw poplar::graph_replication_error("Graph: " + std::to_string(replicas) +
+                                          " replicas do not divide a target of " + std::to_string(ipus) +
+                                          " IPUs with " + std::to_string(tiles) + " tiles each");
   }
   if (!divides_ipus) return target.createVirtualTarget(1, tiles / (replicas / ipus));
   return target.createVirtualTarget(ipus / replicas, tiles);

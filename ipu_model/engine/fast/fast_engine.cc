@@ -13,6 +13,7 @@
 #include "engine/fast/make_host_plan.h"
 #include "engine/fast/packed_tensor.h"
 #include "engine/run/print_tensor.h"
+#include "engine/run/stream_memory.h"
 #include "kernels/copy/slice.h"
 #include "kernels/copy/strided_copy.h"
 #include "kernels/host/host_limits.h"
@@ -255,18 +256,12 @@ void FastEngine::ConnectPort(std::uint32_t stream, StreamPort* port) {
 }
 
 void FastEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
+  auto* const last = static_cast<unsigned char*>(end);
+  CheckStreamMemory(program_->streams[stream], static_cast<unsigned char*>(begin), last);
   ConnectStream(stream, begin);
   StreamState& s = streams_[stream];
-  s.end = static_cast<unsigned char*>(end);
-  const auto size = static_cast<std::size_t>(s.end - s.begin);
-  if (s.end < s.begin || size < s.bytes || (s.bytes > 0 && size % s.bytes != 0)) {
-    s.connected = false;
-    ++unconnected_;
-    throw poplar::stream_connection_error(
-        "stream '" + program_->streams[stream].name + "' transfers " + std::to_string(s.bytes) +
-        " bytes; its host memory of " + std::to_string(s.end - s.begin) + " bytes is not a multiple of that");
-  }
-  if (size > s.bytes) moving_streams_ = true;
+  s.end = last;
+  if (s.end > s.begin && static_cast<std::size_t>(s.end - s.begin) > s.bytes) moving_streams_ = true;
 }
 
 void FastEngine::Advance(StreamState* stream) {

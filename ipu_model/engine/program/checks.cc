@@ -22,6 +22,10 @@ class Checker {
       throw poplar::poplar_error(user + " refers to variable " + std::to_string(view.variable) + " of " +
                                  std::to_string(program_.variables.size()));
     }
+    if (view.shape.size() > static_cast<std::size_t>(kMaxRank)) {
+      throw poplar::poplar_error(user + " uses a view of " + std::to_string(view.shape.size()) +
+                                 " dimensions; at most " + std::to_string(kMaxRank) + " are possible");
+    }
     if (view.num_elements() == 0) return;
     const Variable& variable = program_.variables[view.variable];
     if (SizeOf(view.type) != SizeOf(variable.type)) {

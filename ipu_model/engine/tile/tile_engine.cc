@@ -15,6 +15,7 @@
 #include "engine/run/executed_cycles.h"
 #include "engine/run/loop_limit.h"
 #include "engine/run/print_tensor.h"
+#include "engine/run/stream_memory.h"
 #include "engine/tile/expander.h"
 #include "engine/tile/planned_operation.h"
 #include "engine/tile/tile_storage.h"
@@ -87,6 +88,7 @@ class TileEngine::Implementation {
 
   void ConnectStream(std::uint32_t stream, void* begin, void* end) {
     auto* first = static_cast<unsigned char*>(begin);
+    CheckStreamMemory(program_->streams.at(stream), first, static_cast<unsigned char*>(end));
     streams_.at(stream) = {first, static_cast<unsigned char*>(end), first, nullptr};
   }
 

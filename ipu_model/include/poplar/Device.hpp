@@ -17,8 +17,14 @@ class Device {
  public:
   Device() = default;
   Device(Target target, unsigned id) : target_(std::move(target)), id_(id) {}
-  Device(Device&&) = default;
-  Device& operator=(Device&&) = default;
+  // What was moved from is empty, as a default-constructed one.
+  Device(Device&& other) noexcept { *this = std::move(other); }
+  Device& operator=(Device&& other) noexcept {
+    target_ = std::exchange(other.target_, std::nullopt);
+    id_ = other.id_;
+    attached_ = std::exchange(other.attached_, false);
+    return *this;
+  }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 

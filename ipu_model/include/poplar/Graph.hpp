@@ -52,7 +52,7 @@ class Graph {
   using TileToTensorMapping = std::vector<std::vector<Interval>>;
 
   // The replicas divide the target: each has equally many of its IPUs, or of the tiles of an IPU; getTarget()
-  // is that of one replica. Throws poplar_error for a factor that does not divide the target.
+  // is that of one replica. Throws graph_replication_error for a factor that does not divide the target.
   explicit Graph(const Target& target, replication_factor replicationFactor = replication_factor(1));
   explicit Graph(const Device& device, replication_factor replicationFactor = replication_factor(1))
       : Graph(device.getTarget(), replicationFactor) {}
@@ -65,8 +65,8 @@ class Graph {
 
   // A view of the graph with some of its tiles, which have the numbers from 0 on in it; everything else is
   // shared, and lives as long as any view. Tensors of a view that have elements on other tiles are not mapped
-  // completely there. Throws poplar_error for tiles that there are not. The functions of the model's own
-  // popops and poplin place what they create on the tiles of the top level.
+  // completely there. Throws poplar_error for tiles that there are not, or twice. The functions of the
+  // model's own popops and poplin place what they create on the tiles of the top level.
   Graph createVirtualGraph(unsigned numTiles) { return createVirtualGraph(0, numTiles); }
   Graph createVirtualGraph(unsigned lowerTile, unsigned upperTile);
   Graph createVirtualGraph(const std::vector<unsigned>& tiles);
@@ -166,7 +166,7 @@ class Graph {
 
   // Maps all elements to one tile, or to each tile intervals of the flattened tensor, which must not overlap.
   // Throws invalid_tile_mapping for a tile that the target does not have and for intervals outside of the
-  // tensor.
+  // tensor, poplar_error for a tensor that is empty (default-constructed) or of another graph.
   void setTileMapping(const Tensor& tensor, unsigned tile);
   void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
   // The intervals of the flattened tensor on each tile, sorted and merged. Throws invalid_tile_mapping for an
@@ -208,7 +208,8 @@ class Graph {
   void setInitialValueHalf(const Tensor& tensor, ArrayRef<std::uint16_t> values);
 
   // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken,
-  // invalid_option for options that Poplar's streams do not have; those that they have change nothing here.
+  // overflow_error for a transfer of more bytes than 63 bits can count, invalid_option for options that
+  // Poplar's streams do not have; those that they have change nothing here.
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements,
                                  ReplicatedStreamMode mode = ReplicatedStreamMode::REPLICATE,
                                  const OptionFlags& options = {});
@@ -216,7 +217,8 @@ class Graph {
                                  const OptionFlags& options = {});
 
   // Memory outside of the IPU, of each replica: `repeats` rows of `numElements` elements, which are 0 at
-  // first. Throws poplar_error when the handle is taken.
+  // first. Throws poplar_error when the handle is taken, for no rows, and for more bytes than 63 bits can
+  // count. Rows may have no elements.
   RemoteBuffer addRemoteBuffer(const std::string& handle, const Type& type, std::size_t numElements,
                                std::size_t repeats = 1, bool rearrangeOnHost = false,
                                bool optimiseMemory = false);

@@ -46,7 +46,8 @@ class IPUModel {
   std::vector<GlobalExchangeConstraint> globalExchangeConstraints;
   bool compileIPUCode = false;  // the model has no IPU code: changes nothing
 
-  // No options are known: throws invalid_option for any. In the model, half values always have 16 bits.
+  // No options are known: throws invalid_option for any, and invalid_machine_model for numbers that no
+  // machine has. In the model, half values always have 16 bits.
   Device createDevice(const OptionFlags& options = {}, bool accurateHalf = true, unsigned id = 0) const;
 };
 

@@ -41,7 +41,7 @@ class StreamCallbackHandle {
   StreamCallbackHandle(std::unique_ptr<Callback> callback) : callback_(std::move(callback)) {}
   template <typename F, std::enable_if_t<std::is_invocable_v<F&, void*>, int> = 0>
   StreamCallbackHandle(F&& function)
-      : callback_(std::make_unique<Function>(std::function<void(void*)>(std::forward<F>(function)))) {}
+      : callback_(Made(std::function<void(void*)>(std::forward<F>(function)))) {}
 
   // Internals of the model, not part of Poplar.
   std::unique_ptr<StreamCallback> take() { return std::move(callback_); }
@@ -55,6 +55,11 @@ class StreamCallbackHandle {
    private:
     std::function<void(void*)> function_;
   };
+
+  // Of an empty function: none, which Engine::connectStreamToCallback refuses.
+  static std::unique_ptr<StreamCallback> Made(std::function<void(void*)> function) {
+    return function == nullptr ? nullptr : std::make_unique<Function>(std::move(function));
+  }
 
   std::unique_ptr<StreamCallback> callback_;
 };

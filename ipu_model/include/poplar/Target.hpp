@@ -8,8 +8,10 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "ipu_model/Owned.hpp"
 #include "poplar/OptionFlags.hpp"
 #include "poplar/StringRef.hpp"
 #include "poplar/TargetType.hpp"
@@ -30,6 +32,8 @@ namespace poplar {
 
 class Target {
  public:
+  // No target: its methods throw poplar_error.
+  Target() : model_(nullptr) {}
   // Architectures: "ipu1", "ipu2", "ipu21", "bow". Throws poplar_error for any other. Tiles are numbered IPU
   // after IPU; data between IPUs goes over the IPU-Links.
   static Target createIPUTarget(unsigned numIPUs, const std::string& architecture);
@@ -43,8 +47,8 @@ class Target {
   std::string getTargetSystemString() const { return architecture_; }
   const std::string& getTargetArchString() const { return architecture_; }
   unsigned getNumIPUs() const;
-  unsigned getTilesPerIPU() const { return num_tiles_ / getNumIPUs(); }
-  unsigned getNumTiles() const { return num_tiles_; }
+  unsigned getTilesPerIPU() const { return getNumTiles() / getNumIPUs(); }
+  unsigned getNumTiles() const;
   unsigned getNumWorkerContexts() const;
   std::size_t getBytesPerTile() const;
   double getTileClockFrequency() const;             // Hz
@@ -115,8 +119,9 @@ class Target {
   }
 
   std::string architecture_;
-  std::shared_ptr<const ipu_model::TargetModel> model_;
-  unsigned num_tiles_;
+  static constexpr char kClass[] = "Target";
+  ipu_model::Owned<std::shared_ptr<const ipu_model::TargetModel>, kClass> model_;
+  unsigned num_tiles_ = 0;
   OptionFlags options_;
 };
 

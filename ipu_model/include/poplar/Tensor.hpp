@@ -1,7 +1,9 @@
 // A tensor is a view: an ordered list of references to elements of variables. Copying a Tensor never copies
 // data. Methods that take dimensions, ranges or shapes throw poplar_error that names the method and the
-// tensor's shape when these do not fit. Source: Graphcore's Poplar and PopLibs API reference, class
-// poplar::Tensor.
+// tensor's shape when these do not fit: index_error for an element or a dimension that there is not,
+// overflow_error for more elements than 64 bits can count. A default-constructed tensor is empty: it is not
+// valid(), and what needs elements, a shape or a type throws poplar_error. Source: Graphcore's Poplar and
+// PopLibs API reference, class poplar::Tensor.
 #ifndef POPLAR_TENSOR_HPP
 #define POPLAR_TENSOR_HPP
 
@@ -65,10 +67,10 @@ class Tensor {
   Tensor reverse(unsigned dimension) const;
   // Every element `scale` times, one after another.
   Tensor upsample(unsigned scale, unsigned dimension, UpsampleMethod method) const;
-  Tensor reinterpret(const Type& type) const;  // same element size
+  Tensor reinterpret(const Type& type) const;  // same element size, else type_error
 
   const std::vector<std::size_t>& shape() const;
-  std::size_t dim(unsigned i) const { return shape().at(i); }
+  std::size_t dim(unsigned i) const;
   unsigned rank() const { return static_cast<unsigned>(shape().size()); }
   std::size_t numElements() const;
   Type elementType() const;
@@ -146,13 +148,14 @@ class Tensor {
   const Data& data() const;
   // The same with another shape and tiling.
   Tensor with(std::vector<std::int64_t> shape, ipu_model::Tiling tiling) const;
-  void CheckDim(const char* method, unsigned dimension) const;
+  void CheckValid(const char* method) const;
+  void CheckDim(const char* method, std::size_t dimension) const;
 
   std::shared_ptr<const Data> data_;  // never changes, so that copies share it; null: not valid()
 };
 
 // Concatenates the tensors along `dimension`. Throws poplar_error when they differ in type, in graph or in
-// another dimension.
+// another dimension, and tensor_metadata_error for tensors of QUARTER with different metadata.
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension = 0);
 Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension = 0);
 // Adds a dimension of size 1 to `second`, and concatenates.
