@@ -70,6 +70,47 @@ def test_losses(reduction):
     )
 
 
+def test_maxima_of_windows():
+    """Windows with gaps, windows of unequal size, and maxima put back where several windows have the same one."""
+    rows, images = torch.randn(2, 3, 11), torch.randn(2, 2, 7, 6)
+    overlapping = dict(kernel_size=3, stride=2, padding=1)
+
+    def put_back(x):
+        _, places = functional.max_pool2d(images, **overlapping, return_indices=True)
+        return functional.max_unpool2d(x, places, **overlapping, output_size=images.shape)
+
+    check(
+        (lambda x: functional.max_pool1d(x, 3, 2, dilation=2), rows),
+        (lambda x: functional.max_pool2d(x, 2, (1, 2), padding=1, dilation=(2, 3)), images),
+        (lambda x: functional.max_pool2d(x, (3, 2), 2, dilation=2, ceil_mode=True), images),
+        (lambda x: functional.max_pool3d(x, 2, dilation=(1, 2, 1)), images),
+        (lambda x: functional.adaptive_max_pool1d(x, 4), rows),
+        (lambda x: functional.adaptive_max_pool2d(x, (3, 4)), images),
+        (lambda x: functional.adaptive_max_pool2d(x[0], (None, 2)), images),
+        (lambda x: functional.adaptive_max_pool3d(x, (2, 1, 5)), images),
+        (put_back, functional.max_pool2d(images, **overlapping)),
+    )
+
+
+def test_places_of_maxima_of_windows():
+    """PyTorch's own places, the first of equal elements; a NaN is the maximum of its windows."""
+    images = torch.randint(-2, 3, (2, 3, 7, 6)).float()
+    images[0, 0, 3, 3] = torch.nan
+
+    class Places(torch.nn.Module):
+        def forward(self, x):
+            return functional.adaptive_max_pool2d_with_indices(x, (3, 4)), functional.max_pool2d_with_indices(
+                x, 2, 1, dilation=2
+            )
+
+    with GraphCoreManager() as ipu:
+        found = ipu.execute_model(ipu.compile_model(Places(), images), images)
+    expected = Places()(images)
+    for (values, places), (wanted, wanted_places) in zip(found, expected, strict=True):
+        torch.testing.assert_close(torch.as_tensor(values), wanted, equal_nan=True)
+        assert torch.equal(torch.as_tensor(places), wanted_places)
+
+
 @pytest.mark.parametrize("reduction", ["amax", "amin"])
 def test_extremes_without_what_was_there(reduction):
     def reduce(x, dim):

@@ -29,6 +29,7 @@ from jax_ipu.models.frameworks import (
     torch_resize,
     torch_scatter,
     torch_special,
+    torch_windows,
 )
 
 
@@ -390,6 +391,10 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.mean.dim: _mean,
     torch.ops.aten.max_pool2d_with_indices_backward.default: torch_scatter.max_pool_2d_backward,
     torch.ops.aten.max_pool3d_with_indices_backward.default: torch_scatter.max_pool_3d_backward,
+    torch.ops.aten.adaptive_max_pool2d.default: torch_windows.adaptive_max_pool,
+    torch.ops.aten.adaptive_max_pool3d.default: torch_windows.adaptive_max_pool,
+    torch.ops.aten.max_unpool2d.default: torch_windows.max_unpool,
+    torch.ops.aten.max_unpool3d.default: torch_windows.max_unpool,
     torch.ops.aten.put.default: _put,
     torch.ops.aten.slice_scatter.default: _slice_scatter,
     torch.ops.aten.index_reduce.default: torch_scatter.reduce_rows,
@@ -426,6 +431,8 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.add.Tensor: _add,
     torch.ops.aten.add.Scalar: _add,
     torch.ops.aten.sgn.default: _sign_of_any,
+    torch.ops.aten.max_pool2d_with_indices.default: torch_windows.max_pool_2d,
+    torch.ops.aten.max_pool3d_with_indices.default: torch_windows.max_pool_3d,
     torch.ops.aten.scatter_add.default: _scatter_add,
     torch.ops.aten.scatter.reduce: _scatter_reduce,
     torch.ops.aten.scatter_reduce.two: _scatter_reduce,
@@ -466,6 +473,8 @@ NOT_DECOMPOSED = (
     torch.ops.aten.sinc.default,
     torch.ops.aten.std.correction,
     torch.ops.aten.std_mean.correction,
+    torch.ops.aten.max_unpool2d.default,
+    torch.ops.aten.max_unpool3d.default,
 )
 
 
