@@ -61,6 +61,13 @@ def _concatenate(op: Any) -> None:
         _replace(op, made.results[0])
 
 
+def _scalar_constraint(op: Any) -> None:
+    """None for scalars of an op's region: JAX 0.12 constrains them, and a region with one is not what XLA knows."""
+    value = op.operands[0]
+    if not value.type.shape and op.parent.name not in ("func.func", "sdy.manual_computation"):
+        _replace(op, value)
+
+
 def _pad(op: Any) -> None:
     """Negative padding beside interior padding as a slice behind: XLA ends its process."""
     low, high, interior = (list(op.attributes[name]) for name in _PADDING)
@@ -171,6 +178,7 @@ def _unsplit(value: Any, whole: list[bool], mesh: str) -> Any:
 
 
 _RULES: dict[str, Callable[[Any], None]] = {
+    "sdy.sharding_constraint": _scalar_constraint,
     "stablehlo.concatenate": _concatenate,
     "stablehlo.pad": _pad,
     "stablehlo.gather": _gather,
