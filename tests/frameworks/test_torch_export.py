@@ -120,6 +120,12 @@ FUNCTIONS = {
         if hasattr(torch.nn, "LinearCrossEntropyOptions")  # PyTorch 2.13
         else {}
     ),
+    "take by a number": (lambda x, i: (x.take(i), torch.take(x, i[None] - 7)), X, COUNTS[3]),
+    "index_reduce of a number": (
+        lambda x, i: tuple(x.index_reduce(0, i, x * 2, reduce) for reduce in ("prod", "mean", "amax", "amin")),
+        X[0, 0],
+        torch.tensor([0]),
+    ),
     "lstsq": (least_squares(), X.T, X.T[:, :2].flip(0)),
     "lstsq, more columns than rows": (least_squares(), X, X[:, :2]),
     "lstsq of a batch": (least_squares(driver="gelsd"), torch.stack([X.T, X.T.flip(0)]), torch.stack([X.T, X.T])),

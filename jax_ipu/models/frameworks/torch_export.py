@@ -203,6 +203,11 @@ def _combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
     return x[rows] if r else x.new_empty(0)
 
 
+def _take(x: Any, index: Any) -> Any:
+    """torch.take, which asks for the value of an index that is a scalar."""
+    return x.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
 def _linear_cross_entropy(*args: Any, options: Any = None, **kwargs: Any) -> Any:
     """F.linear_cross_entropy without its chunks: the compiler cuts what is large by itself."""
     return torch.nn.functional.linear_cross_entropy(*args, **kwargs)
@@ -220,6 +225,8 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.ctc_loss: _ctc_loss,
     # PyTorch 2.13 has it.
     getattr(torch.nn.functional, "linear_cross_entropy", None): _linear_cross_entropy,
+    torch.take: _take,
+    torch.Tensor.take: _take,
     torch.narrow: _narrow,
     torch.Tensor.narrow: _narrow,
 }

@@ -45,6 +45,8 @@ def extreme_of_others(x: Any, dim: int, index: Any, source: Any, *, largest: boo
 
 def reduce_rows(x: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """torch.index_reduce: combines rows of the source along `dim` with the rows of x that the index names."""
+    if x.ndim == 0:
+        return reduce_rows(x[None], 0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self)[0]
     at = (*(slice(None),) * (dim % x.ndim), index)
     whole = jnp.issubdtype(x.dtype, jnp.integer)
     least, most = (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max) if whole else (-np.inf, np.inf)
