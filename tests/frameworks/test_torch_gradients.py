@@ -130,6 +130,7 @@ def test_attention_to_nothing():
     check((attend, torch.randn(2, 3, 4)))
 
 
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
 def test_matrices():
     """The gradient of what one triangle decides is shared between both."""
     linear, a = torch.linalg, torch.randn(3, 3)
@@ -141,6 +142,19 @@ def test_matrices():
         (lambda x: linear.solve(x, x[0], left=True), positive),
         (linear.cholesky, positive + torch.triu(a, 1)),
         (linear.eigvalsh, positive + torch.triu(a, 1)),
+        *((lambda x, upper=u: torch.cholesky(x, upper=upper), positive + torch.triu(a, 1)) for u in (False, True)),
+    )
+
+
+def test_factors_of_matrices():
+    """Also the triangle that is not read has the gradient that PyTorch gives it."""
+    factor, b = torch.randn(2, 4, 4) + 3 * torch.eye(4), torch.randn(2, 4, 2)
+    check(
+        *((lambda x, upper=u: torch.cholesky_solve(b, x, upper=upper), factor) for u in (False, True)),
+        *((lambda x, upper=u: torch.cholesky_inverse(x, upper=upper), factor) for u in (False, True)),
+        (lambda x: torch.cholesky_solve(x, factor), b),
+        (lambda x: torch.linalg.householder_product(x, b[:, :3, 0] / 5), factor[..., :3] / 5),
+        (lambda x: torch.linalg.householder_product(factor / 5, x), b[:, :3, 0] / 5),
     )
 
 

@@ -82,11 +82,15 @@ def lu_factor(a: Any, *, pivot: bool = True, check_errors: bool = False) -> tupl
     return packed, pivots + 1, _singular(packed)
 
 
+def cholesky_factor(a: Any, upper: bool = False) -> Any:
+    """torch.cholesky."""
+    return cholesky(a, upper=upper)[0]
+
+
 def cholesky_inverse(factor: Any, upper: bool = False) -> Any:
     """The inverse of the matrix that has this factor."""
-    lower = _adjoint(factor) if upper else factor
     unit = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    return _by_factor(lower, unit)
+    return _by_factor(_adjoint(factor) if upper else factor, unit)
 
 
 def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
@@ -185,9 +189,43 @@ def _adjoint(a: Any) -> Any:
     return jnp.swapaxes(a.conj(), -1, -2)
 
 
+@jax.custom_jvp
 def _by_factor(lower: Any, b: Any) -> Any:
-    """Solves lower @ lower^H @ x = b."""
+    """Solves lower @ lower^H @ x = b. Only one triangle is read; PyTorch gives both a gradient."""
     batch = jnp.broadcast_shapes(lower.shape[:-2], b.shape[:-2])
     lower, b = (jnp.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (lower, b))
     solution: Any = jax.scipy.linalg.cho_solve((lower, True), b)
     return solution
+
+
+@_by_factor.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (lower, b), (change, change_of_b) = primals, tangents
+    solution = _by_factor(lower, b)
+    product = jnp.matmul(change, _adjoint(lower)) + jnp.matmul(lower, _adjoint(change))
+    return solution, _by_factor(lower, change_of_b - jnp.matmul(product, solution))
+
+
+@jax.custom_jvp
+def reflections(a: Any, factors: Any) -> Any:
+    """torch.linalg.householder_product, which has no gradient in JAX."""
+    return lax.linalg.householder_product(a, factors)
+
+
+@reflections.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_reflections_one_by_one, primals, tangents)
+
+
+def _reflections_one_by_one(a: Any, factors: Any) -> Any:
+    rows, columns = a.shape[-2:]
+    start = jnp.broadcast_to(jnp.eye(rows, columns, dtype=a.dtype), a.shape)
+    units = jnp.tril(a, -1) + jnp.eye(rows, columns, dtype=a.dtype)
+
+    def step(product: Any, one: Any) -> tuple[Any, None]:
+        unit, factor = one
+        along = jnp.matmul(unit[..., None, :].conj(), product)
+        return product - factor[..., None, None] * unit[..., None] * along, None
+
+    ones = jnp.moveaxis(units[..., : factors.shape[-1]], -1, 0), jnp.moveaxis(factors, -1, 0)
+    return lax.scan(step, start, ones, reverse=True)[0]

@@ -370,6 +370,8 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.searchsorted.Tensor: torch_ordering.search_sorted,
     torch.ops.aten.searchsorted.Scalar: torch_ordering.search_sorted,
     torch.ops.aten.nonzero_static.default: torch_ordering.positions_of_true,
+    torch.ops.aten.cholesky.default: torch_matrices.cholesky_factor,
+    torch.ops.aten.linalg_householder_product.default: torch_matrices.reflections,
     torch.ops.aten.cholesky_inverse.default: torch_matrices.cholesky_inverse,
     torch.ops.aten.cholesky_solve.default: torch_matrices.cholesky_solve,
     torch.ops.aten.linalg_cholesky_ex.default: torch_matrices.cholesky,
