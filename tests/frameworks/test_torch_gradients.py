@@ -120,6 +120,26 @@ def test_extremes_without_what_was_there(reduction):
     check(*((lambda x, dim=dim: reduce(x, dim), x) for dim in (0, 1) for x in (ties, torch.randn(3, 4))))
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_products_of_what_goes_to_a_place(own):
+    """Several factors go to one place; some are zero."""
+    rows = torch.randn(3, 4)
+    rows[0, 1] = rows[1, 1] = rows[1, 3] = rows[2, 0] = 0
+
+    def scattered(x, source):
+        return [torch.scatter_reduce(x, dim, INDEX, source, "prod", include_self=own) for dim in (0, 1)]
+
+    def reduced(x, source):
+        return torch.index_reduce(x, 1, INDEX[0], source, "prod", include_self=own)
+
+    check(
+        (lambda x: scattered(x, rows[:2]), rows),
+        (lambda x: scattered(rows, x), rows[:2]),
+        (lambda x: reduced(x, rows), rows),
+        (lambda x: reduced(rows, x), rows),
+    )
+
+
 def test_attention_to_nothing():
     """A row that a mask hides as a whole gives zeros, without a gradient."""
     mask = torch.tensor([[True, False, True], [False, False, False], [False, True, True]])
@@ -142,6 +162,7 @@ def test_matrices():
         (lambda x: linear.solve(x, x[0], left=True), positive),
         (linear.cholesky, positive + torch.triu(a, 1)),
         (linear.eigvalsh, positive + torch.triu(a, 1)),
+        (lambda x: linear.pinv(x, hermitian=True), positive + torch.triu(a, 1)),
         *((lambda x, upper=u: torch.cholesky(x, upper=upper), positive + torch.triu(a, 1)) for u in (False, True)),
     )
 
@@ -155,6 +176,8 @@ def test_factors_of_matrices():
         (lambda x: torch.cholesky_solve(x, factor), b),
         (lambda x: torch.linalg.householder_product(x, b[:, :3, 0] / 5), factor[..., :3] / 5),
         (lambda x: torch.linalg.householder_product(factor / 5, x), b[:, :3, 0] / 5),
+        (lambda x: torch.ormqr(x, b[..., 0] / 5, b), factor / 5),
+        (lambda x: torch.ormqr(factor / 5, b[..., 0] / 5, x, left=False, transpose=True), b.mT + 0),
     )
 
 
@@ -185,6 +208,22 @@ def test_functions_of_two_numbers_at_zero():
     )
 
 
+def test_ctc_loss_of_what_is_no_logarithm_of_probabilities():
+    """PyTorch's gradient is one of a log_softmax."""
+    labels, lengths = torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([3, 2])
+
+    def loss(x):
+        return functional.ctc_loss(x, labels, torch.tensor([6, 5]), lengths, reduction="none")
+
+    check((loss, torch.randn(7, 2, 4)))
+
+
+def test_numbers_beside_numbers():
+    x = torch.tensor([1.0, -2, 0])
+    check((lambda x: torch.nextafter(x, 2 * x), x), (lambda x: torch.nextafter(torch.ones(3), x), x))
+
+
 def test_special_functions_far_from_zero():
     special, x = torch.special, torch.tensor([0.0, 1, -1, 3.9, 4.1, 9.5, 30, 1e4, -5])
     check((special.erfcx, x), (special.log_ndtr, -x[:-2]), (special.entr, x[1:2] + 1))
+    check((torch.digamma, torch.tensor([-8.4784, -0.5, 0.3, 4])))

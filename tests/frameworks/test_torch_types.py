@@ -159,6 +159,8 @@ def test_results_whose_size_depends_on_values_are_refused_with_what_to_write_ins
         (lambda x: torch.bincount(x, minlength=5), "bincount.* write torch.zeros.*scatter_add"),
         (lambda x: torch.nonzero(x), "nonzero.* write torch.nonzero_static"),
         (lambda x: x[x > 1], "size depends on the values"),
+        (lambda x: torch.tensor_split(x, x[1:3]), "asks for the values of a tensor"),
+        (lambda x: x.to(torch.complex32), "no type for torch.complex32: use .* torch.complex64"),
     ]
     with GraphCoreManager() as manager:
         for function, message in rows:

@@ -27,17 +27,28 @@ def export(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Raises NotImplementedError: the model branches on values of tensors, or has shapes that depend on them.
     """
+    with values_refused(), _Replaced():
+        return torch.export.export(model, args, kwargs)
+
+
+@contextlib.contextmanager
+def values_refused() -> Iterator[None]:
+    """Raises NotImplementedError where PyTorch asks for values of tensors."""
     try:
-        with _Replaced():
-            return torch.export.export(model, args, kwargs)
+        yield
     except (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException) as error:
         operation = getattr(error, "func", None)
         what = f"PyTorch's operation {operation} " if operation else "the model "
-        raise NotImplementedError(
-            f"{what}asks for the values of a tensor{_place(error)}, to branch on them or as a size, and a program for "
-            "the IPU is compiled before there are values: choose between results by torch.where, and give sizes that "
-            "are the same for all values"
-        ) from error
+        raise NotImplementedError(f"{what}{asks_for_values(_place(error))}") from error
+
+
+def asks_for_values(place: str = "") -> str:
+    """The message about an operation that does, without its name."""
+    return (
+        f"asks for the values of a tensor{place}, to branch on them or as a size, and a program for the IPU is "
+        "compiled before there are values: choose between results by torch.where, and give sizes that are the same for "
+        "all values"
+    )
 
 
 @contextlib.contextmanager

@@ -73,7 +73,8 @@ class Graph:
                         _prepare(module)
                 for kept in torch_operations.NOT_DECOMPOSED:
                     table.pop(kept, None)
-                exported = exported.run_decompositions(table)
+                with torch_export.values_refused():
+                    exported = exported.run_decompositions(table)
             self._program = exported
         signature = self._program.graph_signature
         changed = [spec.target for spec in signature.output_specs if spec.kind.name == "PARAMETER_MUTATION"]
@@ -161,6 +162,8 @@ class _Interpreter(torch.fx.Interpreter):
                 try:
                     result = super().run_node(n)
                 except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
+                    if n.target is torch.ops.aten._local_scalar_dense.default:
+                        raise NotImplementedError(f"the model {torch_export.asks_for_values()}") from error
                     if not torch_types.depends_on_values(expected):
                         raise
                     raise NotImplementedError(torch_operations.not_fixed(n.target)) from error

@@ -75,6 +75,17 @@ def with_sign(x: Any, y: Any, *, general: Callable[..., Any]) -> Any:
     return jnp.where(x == 0, lax.stop_gradient(result), result)
 
 
+@jax.custom_jvp
+def next_number(x: Any, y: Any) -> Any:
+    """torch.nextafter: moves with x where y is another number."""
+    return lax.nextafter(*jnp.broadcast_arrays(x, y))
+
+
+@next_number.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return next_number(*primals), jnp.where(primals[0] != primals[1], tangents[0], 0)
+
+
 def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """Zeros with the gradient zero where all of a row is minus infinity, as where attention is masked."""
     x = x if dtype is None else x.astype(dtype)

@@ -91,7 +91,23 @@ def ctc_losses(log_probs: Any, targets: Any, input_lengths: Any, target_lengths:
     blank_last = jnp.take_along_axis(ends, last, 1)[:, 0]
     label_last = jnp.where(last[:, 0] > 0, jnp.take_along_axis(ends, jnp.maximum(last - 1, 0), 1)[:, 0], _NEVER)
     losses = -jnp.logaddexp(blank_last, label_last)
+    losses = losses + _as_after_softmax(log_probs.astype(losses.dtype), input_lengths)
     return jnp.where(losses >= -_NEVER / 2, jnp.inf, losses).astype(log_probs.dtype)
+
+
+@jax.custom_jvp
+def _as_after_softmax(log_probs: Any, input_lengths: Any) -> Any:
+    """Zeros [rows], whose gradient is the probabilities: PyTorch's gradient of F.ctc_loss has them in it, as if it were
+    that of what a log_softmax is taken of. A log_softmax takes them away again."""
+    return jnp.zeros(log_probs.shape[1], log_probs.dtype)
+
+
+@_as_after_softmax.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    log_probs, input_lengths = primals
+    changes = jnp.sum(jnp.exp(log_probs) * tangents[0], -1)
+    is_read = jnp.arange(log_probs.shape[0])[:, None] < input_lengths
+    return _as_after_softmax(log_probs, input_lengths), jnp.sum(jnp.where(is_read, changes, 0), 0)
 
 
 def _reduced(losses: Any, reduction: int) -> Any:

@@ -28,7 +28,8 @@ def eigenvectors(a: Any, triangle: str = "L", compute_v: bool = True) -> tuple[A
 
 def determinant(a: Any) -> tuple[Any, Any, Any]:
     """Returns (determinant, packed factors, pivots), as `_linalg_det` does."""
-    return (jnp.linalg.det(a), *_packed(a))
+    # JAX has no gradient of an empty matrix.
+    return (jnp.linalg.det(a if a.shape[-1] else lax.stop_gradient(a)), *_packed(a))
 
 
 def sign_and_log_of_determinant(a: Any) -> tuple[Any, Any, Any, Any]:
@@ -64,7 +65,23 @@ def pseudo_inverse(a: Any, *, atol: Any = None, rtol: Any = None, hermitian: boo
     if atol is not None and a.size:
         largest = jnp.linalg.svdvals(lax.stop_gradient(full))[..., 0]
         rtol = jnp.maximum(rtol, jnp.where(largest > 0, atol / jnp.where(largest > 0, largest, 1), 0))
-    return jnp.linalg.pinv(full, rtol=jnp.broadcast_to(jnp.asarray(rtol, full.real.dtype), a.shape[:-2]))
+    rtol = jnp.broadcast_to(jnp.asarray(rtol, full.real.dtype), a.shape[:-2])
+    return _inverse_of_hermitian(a, rtol) if hermitian else jnp.linalg.pinv(a, rtol=rtol)
+
+
+@jax.custom_jvp
+def _inverse_of_hermitian(a: Any, rtol: Any) -> Any:
+    """The pseudo-inverse, whose gradient is that of any matrix, as in PyTorch."""
+    return jnp.linalg.pinv(_hermitian(a, True), rtol=rtol)
+
+
+@_inverse_of_hermitian.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    a, change = primals[0], tangents[0]
+    found, unit = _inverse_of_hermitian(*primals), jnp.eye(a.shape[-1], dtype=a.dtype)
+    of_columns = found @ _adjoint(found) @ _adjoint(change) @ (unit - a @ found)
+    of_rows = (unit - found @ a) @ _adjoint(change) @ _adjoint(found) @ found
+    return found, of_columns + of_rows - found @ change @ found
 
 
 def qr(a: Any, mode: str = "reduced") -> tuple[Any, Any]:
@@ -215,6 +232,15 @@ def reflections(a: Any, factors: Any) -> Any:
 @reflections.defjvp
 def _(primals: Any, tangents: Any) -> Any:
     return jax.jvp(_reflections_one_by_one, primals, tangents)
+
+
+def reflected(a: Any, factors: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """torch.ormqr: the square matrix of all reflections, or its adjoint, times another matrix, or the other way round."""
+    count = factors.shape[-1]
+    missing = [(0, 0)] * (a.ndim - 1) + [(0, a.shape[-2] - count)]
+    square = reflections(jnp.pad(a[..., :count], missing), factors)
+    square = _adjoint(square) if transpose else square
+    return jnp.matmul(square, other) if left else jnp.matmul(other, square)
 
 
 def _reflections_one_by_one(a: Any, factors: Any) -> Any:

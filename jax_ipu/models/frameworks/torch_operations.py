@@ -142,12 +142,6 @@ def _lgamma(x: Any) -> Any:
     return _of_floats(x, general=lax.lgamma)
 
 
-def _digamma(x: Any) -> Any:
-    """As torchax's, whose results are float32 for float64."""
-    values = _of_floats(x, general=lax.digamma)
-    return jnp.where(x == 0, -jnp.inf, values)
-
-
 def _add(x: Any, y: Any, *, general: Callable[..., Any], alpha: Any = 1) -> Any:
     """The sum of booleans is a boolean, which torchax multiplies by the number 1 first."""
     if jnp.result_type(x, y) != jnp.bool_:
@@ -204,6 +198,8 @@ def _scatter_reduce(
         x, include_self = general(x, dim, index, jnp.full_like(source, start)), True
     if not include_self and reduce in ("amax", "amin") and x.ndim:
         return torch_scatter.extreme_of_others(x, dim % x.ndim, index, source, largest=reduce == "amax")
+    if reduce in ("prod", "multiply") and jnp.issubdtype(x.dtype, jnp.inexact):
+        return torch_scatter.product(x, dim, index, source, include_self)
     return general(x, dim, index, source, reduce, include_self=include_self)
 
 
@@ -315,7 +311,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.avg_pool1d.default: _average_pool,
     torch.ops.aten.avg_pool2d.default: _average_pool,
     torch.ops.aten.avg_pool3d.default: _average_pool,
-    torch.ops.aten.digamma.default: _digamma,
+    torch.ops.aten.digamma.default: torch_special.digamma,
     torch.ops.aten.i0.default: lambda x: _of_floats(x, general=torch_kinks.bessel_i0),
     torch.ops.aten.lgamma.default: _lgamma,
     torch.ops.aten.sign.default: _sign,
@@ -327,6 +323,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.hardsigmoid.default: torch_kinks.hard_sigmoid,
     torch.ops.aten.hardswish.default: torch_kinks.hard_swish,
     torch.ops.aten.hardtanh.default: torch_kinks.hard_tanh,
+    torch.ops.aten.nextafter.default: torch_kinks.next_number,
     torch.ops.aten.leaky_relu.default: torch_kinks.leaky_relu,
     torch.ops.aten.xlogy.Tensor: torch_special.x_log_y,
     torch.ops.aten.xlogy.Scalar_Self: torch_special.x_log_y,
@@ -372,6 +369,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.nonzero_static.default: torch_ordering.positions_of_true,
     torch.ops.aten.cholesky.default: torch_matrices.cholesky_factor,
     torch.ops.aten.linalg_householder_product.default: torch_matrices.reflections,
+    torch.ops.aten.ormqr.default: torch_matrices.reflected,
     torch.ops.aten.cholesky_inverse.default: torch_matrices.cholesky_inverse,
     torch.ops.aten.cholesky_solve.default: torch_matrices.cholesky_solve,
     torch.ops.aten.linalg_cholesky_ex.default: torch_matrices.cholesky,

@@ -160,6 +160,21 @@ entropy = _of_wide(_entropy)
 log_of_normal = _of_wide(_log_of_normal)
 
 
+def digamma(x: Any) -> Any:
+    """The slope of lgamma; of whole numbers it is f32."""
+    return _digamma(x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.float32))
+
+
+@jax.custom_jvp
+def _digamma(x: Any) -> Any:
+    return jnp.where(x == 0, -jnp.inf, lax.digamma(x))
+
+
+@_digamma.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return _digamma(*primals), polygamma(1, *primals) * tangents[0]
+
+
 def polygamma(order: int, x: Any) -> Any:
     """The derivative of digamma of this order.
 

@@ -33,13 +33,15 @@ def context_of(target: Any, operands: Any, expected: Any) -> contextlib.Abstract
         target: the operation of PyTorch.
         operands: arrays of JAX and settings, in any structure.
         expected: what PyTorch says of its results.
+
+    Raises NotImplementedError: JAX does not have a type of the results.
     """
     if expected is None or not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return contextlib.nullcontext()
-    results = [] if _gives_positions(target) else _tensors(expected)
+    given = [_dtype(x) for x in jax.tree.leaves(operands) if isinstance(x, torch.dtype)]
+    results = [_dtype(x.dtype) for x in _tensors(expected)]
     wide = any(is_wide(x.dtype) for x in jax.tree.leaves(operands) if hasattr(x, "dtype") and _is_number(x.dtype))
-    types = [x for x in jax.tree.leaves(operands) if isinstance(x, torch.dtype)]
-    if wide or any(is_wide(_dtype(t)) for t in [*types, *(x.dtype for x in results)]):
+    if wide or any(map(is_wide, given if _gives_positions(target) else given + results)):
         return contextlib.nullcontext()
     return types_narrowed()
 
@@ -109,7 +111,12 @@ def _is_number(dtype: Any) -> bool:
 
 
 def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """The type of NumPy for one of PyTorch."""
+    """The type of NumPy for one of PyTorch.
+
+    Raises NotImplementedError: there is none, as for torch.complex32.
+    """
+    if dtype not in mappings.TORCH_DTYPE_TO_JAX:
+        raise NotImplementedError(f"JAX has no type for {dtype}: use another one, as torch.complex64 for complex numbers")
     found: np.dtype[Any] = np.dtype(mappings.t2j_dtype(dtype))
     return found
 
