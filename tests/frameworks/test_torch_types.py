@@ -139,6 +139,25 @@ OF_TYPES = {
         lambda *xs: [f(x) for f in (torch.rsqrt, torch.erf, torch.lgamma, torch.exp2, torch.acos) for x in xs],
         *EVERY[:3],
     ),
+    "special functions": (
+        lambda *xs: [f(x) for f in (torch.special.bessel_j0, torch.special.modified_bessel_i1) for x in xs],
+        *EVERY[:3],
+    ),
+    "poles": (
+        lambda x, y: [*(torch.polygamma(n, z) for n in (1, 2) for z in (x, y)), torch.special.zeta(x, y)],
+        BOOLEANS,
+        torch.tensor([0.0, -0.5, -1.5, 0]),
+    ),
+    "truth values": (
+        lambda x, i: [
+            torch.prod(x, 0, dtype=torch.bool),
+            torch.sum(x, 0, dtype=torch.bool),
+            x.put(i, x.flip(0), accumulate=True),
+            torch.nonzero(x[:0]),
+        ],
+        BOOLEANS,
+        PLACES,
+    ),
     "functions of float64": (lambda x: [torch.lgamma(x), torch.digamma(x)], double(4)),
     **{f"scatters of {x.dtype}": (lambda x, i: scatters(x, i), x, PLACES) for x in EVERY[:4]},
 }
@@ -152,6 +171,35 @@ def test_operations_of_every_type(name):
         found = manager.execute_model(manager.compile_model(Function(function).eval(), given), given)
     for result, wanted in zip(found, function(*inputs), strict=True):
         torch.testing.assert_close(result, wanted, equal_nan=True)
+
+
+def halves(x, far):
+    """Functions that are computed in f32: of numbers around zero and far from it, both [4, 6]."""
+    functional, part = nn.functional, x[:, :4] / 8
+    return [
+        torch.linalg.vector_norm(x, 6, 1),
+        torch.dist(x, x.flip(0), 4),
+        x.repeat(1, 9).cumsum(1),
+        functional.group_norm(far, 2, x[0], x[1]),
+        functional.layer_norm(far, (6,)),
+        functional.batch_norm(far, x[0], far[1], x[2], x[3]),
+        functional.bilinear(part, part.flip(0), part.expand(4, 4, 4), x[0, :4]),
+        functional.grid_sample(x.view(1, 1, 2, 3, 4), far.view(1, 1, 2, 4, 3) / 128, align_corners=False),
+        torch.linalg.matrix_exp(part / 8),
+        torch.polygamma(2, far),
+        torch.renorm(x, 2, 0, 3.0),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_types_of_16_bits(dtype):
+    x, far = (double(4, 6) * 20).to(dtype), (double(4, 6) + 50).to(dtype)
+    with GraphCoreManager() as manager:
+        found = manager.execute_model(manager.compile_model(Function(halves).eval(), (x, far)), (x, far))
+    rounding = 2 * torch.finfo(dtype).eps
+    for i, (result, wanted) in enumerate(zip(found, halves(x.float(), far.float()), strict=True)):
+        assert result.dtype == dtype
+        torch.testing.assert_close(result.float(), wanted, rtol=rounding, atol=rounding, msg=lambda m, i=i: f"{i}: {m}")
 
 
 def test_results_whose_size_depends_on_values_are_refused_with_what_to_write_instead():

@@ -73,6 +73,8 @@ class Graph:
                         _prepare(module)
                 for kept in torch_operations.NOT_DECOMPOSED:
                     table.pop(kept, None)
+                for target in table.keys() & set(torch_operations.DECOMPOSED_IN_FLOAT32):
+                    table[target] = torch_types.in_float32(table[target])
                 with torch_export.values_refused():
                     exported = exported.run_decompositions(table)
             self._program = exported
@@ -170,6 +172,7 @@ class _Interpreter(torch.fx.Interpreter):
             return torch_types.fitted(result, expected, n.target, f"PyTorch's operation {n.target}")
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = torch_types.computed(target, (args, kwargs))
         if target is torch_functions.OPERATION:
             tensors, number = args
             return torch_functions.evaluate(tensors, number, Graph)

@@ -235,7 +235,7 @@ def _(primals: Any, tangents: Any) -> Any:
 
 
 def reflected(a: Any, factors: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
-    """torch.ormqr: the square matrix of all reflections, or its adjoint, times another matrix, or the other way round."""
+    """torch.ormqr: the square matrix of all reflections, or its adjoint, times another matrix, or after it."""
     count = factors.shape[-1]
     missing = [(0, 0)] * (a.ndim - 1) + [(0, a.shape[-2] - count)]
     square = reflections(jnp.pad(a[..., :count], missing), factors)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from torchax.ops import mappings
 
 from jax_ipu.models.frameworks.torch_kinks import absolute
@@ -56,6 +57,22 @@ def distances_of_pairs(x: Any, p: float = 2) -> Any:
     """Of each row to each later one."""
     first, second = np.triu_indices(x.shape[0], k=1)
     return _norm(x[first] - x[second], p, -1, False)
+
+
+def group_norm(
+    x: Any, weight: Any, bias: Any, rows: int, channels: int, size: int, groups: int, eps: float
+) -> tuple[Any, Any, Any]:
+    """The elements [rows, channels, ...] of each group of channels with mean 0 and variance 1; means and factors."""
+    parts = x.reshape(rows, groups, channels // groups * size)
+    mean = jnp.mean(parts, -1, keepdims=True)
+    factor = lax.rsqrt(jnp.var(parts, -1, keepdims=True) + eps)
+    result = ((parts - mean) * factor).reshape(x.shape)
+    along = (channels, *(1,) * (x.ndim - 2))
+    if weight is not None:
+        result = result * weight.reshape(along)
+    if bias is not None:
+        result = result + bias.reshape(along)
+    return result, mean[..., 0], factor[..., 0]
 
 
 def _norm(x: Any, ord: float, axes: Any, keepdim: bool) -> Any:

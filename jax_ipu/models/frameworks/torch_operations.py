@@ -119,6 +119,8 @@ def _average_pool(
 
 def _accumulated(x: Any, *settings: Any, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
     """Sums and products of whole numbers and booleans are int64 in PyTorch, before anything is added."""
+    if dtype is torch.bool:  # of truth values, as whether it is zero
+        return general((x != 0).astype(jnp.int32), *settings, **options) != 0
     if dtype is not None:
         x = x.astype(mappings.t2j_dtype(dtype))
     elif not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -211,6 +213,8 @@ def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False, *, g
 
 def _put(x: Any, indices: Any, source: Any, accumulate: bool = False) -> Any:
     """Changes elements by their place in the flat tensor; all that go to one place are added."""
+    if x.dtype == jnp.bool_ and accumulate:
+        return _put(x.astype(jnp.int32), indices, source.astype(jnp.int32), True) > 0
     flat = x.reshape(-1).at[indices.reshape(-1)]
     return (flat.add if accumulate else flat.set)(source.reshape(-1)).reshape(x.shape)
 
@@ -220,6 +224,11 @@ def _slice_scatter(
 ) -> Any:
     """As torchax's, which takes no dimension where it is counted from the end."""
     return x.at[(*(slice(None),) * (dim % x.ndim), slice(start, end, step))].set(source)
+
+
+def _positions(x: Any, *, general: Callable[..., Any]) -> Any:
+    """torch.nonzero, which has no positions where there is no element."""
+    return general(x) if x.size else jnp.zeros((0, x.ndim), jnp.int64)
 
 
 def _repeated(repeats: Any, *, output_size: int | None = None) -> Any:
@@ -343,6 +352,8 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.fmod.Scalar: _remainder_of_dividend,
     torch.ops.aten.embedding_renorm.default: torch_embeddings.renormed,
     torch.ops.aten.linalg_vector_norm.default: torch_norms.vector_norm,
+    torch.ops.aten.native_group_norm.default: torch_norms.group_norm,
+    torch.ops.prims.convert_element_type.default: lambda x, dtype: x.astype(mappings.t2j_dtype(dtype)),
     torch.ops.aten.std.correction: torch_norms.deviation,
     torch.ops.aten.std_mean.correction: torch_norms.deviation_and_mean,
     torch.ops.aten.dist.default: torch_norms.distance,
@@ -401,6 +412,9 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.ldexp.Tensor: _by_power_of_two,
     torch_export.CTC_LOSSES: torch_losses.ctc_losses,
     torch.ops.aten.repeat_interleave.Tensor: _repeated,
+    torch.ops.aten.special_zeta.default: torch_special.zeta,
+    torch.ops.aten.special_zeta.self_scalar: torch_special.zeta,
+    torch.ops.aten.special_zeta.other_scalar: torch_special.zeta,
     torch.ops.aten.polygamma.default: torch_special.polygamma,
     torch.ops.aten.complex.default: lambda real, imaginary: lax.complex(*jnp.broadcast_arrays(real, imaginary)),
     torch.ops.aten.neg.default: jnp.negative,
@@ -438,6 +452,7 @@ WRAPPED: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.scatter_reduce.two: _scatter_reduce,
     torch.ops.aten.index_put.default: _index_put,
     torch.ops.aten._unsafe_index_put.default: _index_put,
+    torch.ops.aten.nonzero.default: _positions,
     torch.ops.aten.any.default: _truth,
     torch.ops.aten.any.dim: _truth,
     torch.ops.aten.any.dims: _truth,
@@ -477,6 +492,8 @@ NOT_DECOMPOSED = (
     torch.ops.aten.max_unpool3d.default,
 )
 
+
+DECOMPOSED_IN_FLOAT32 = (torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.grid_sampler_3d.default)
 
 # What has a fixed size instead of what depends on values.
 _OF_FIXED_SIZE = {

@@ -95,7 +95,8 @@ def reduce_rows(x: Any, dim: int, index: Any, source: Any, reduce: str, *, inclu
     start = x if include_self else x.at[at].set({"prod": 1, "mean": 0, "amax": least, "amin": most}[reduce])
     rows = start.at[at]
     if reduce == "prod":
-        return rows.multiply(source) if whole else _product(include_self, lambda index: (*at[:-1], index), x, source, index)
+        by_row = functools.partial(_product, include_self, lambda index: (*at[:-1], index))
+        return rows.multiply(source) if whole else by_row(x, source, index)
     if reduce != "mean":
         return rows.max(source) if reduce == "amax" else rows.min(source)
     found = jnp.zeros(x.shape[dim % x.ndim], x.dtype).at[index].add(1)

@@ -197,4 +197,14 @@ def polygamma(order: int, x: Any) -> Any:
         derivative = derivative.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
     value = functools.reduce(lambda sum, c: sum * cotangent + c, reversed(derivative.coef), jnp.zeros_like(x))
     left = (-1) ** order * right(1 - below) - math.pi ** (order + 1) * value
-    return jnp.where(negative, left, right(jnp.where(negative, 1, x))).astype(x.dtype)
+    is_pole = (x <= 0) & (x == jnp.floor(x))
+    at_pole = jnp.inf if order % 2 else -jnp.inf
+    return jnp.where(is_pole, at_pole, jnp.where(negative, left, right(jnp.where(x <= 0, 1, x)))).astype(x.dtype)
+
+
+def zeta(x: Any, q: Any) -> Any:
+    """torch.special.zeta: there is none for x below 1."""
+    kind = jnp.result_type(x, q)
+    kind = kind if jnp.issubdtype(kind, jnp.inexact) else jnp.dtype(jnp.float32)
+    x, q = jnp.asarray(x, kind), jnp.asarray(q, kind)
+    return jnp.where(x < 1, jnp.nan, jax.scipy.special.zeta(x, q))

@@ -25,6 +25,41 @@ _POSITIONS = frozenset(
     fractional_max_pool3d""".split()
 )
 
+# Operations that PyTorch computes in f32 for types of 16 bits, where torchax computes in these.
+_IN_FLOAT32 = frozenset(
+    """native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training native_layer_norm
+    native_group_norm linalg_vector_norm dist _cdist_forward _euclidean_dist _pdist_forward _trilinear
+    linalg_matrix_exp polygamma cumsum cumprod logcumsumexp""".split()
+)
+
+
+def computed(target: Any, operands: Any) -> Any:
+    """The operands in the types in which an operation is computed; `fitted` gives its results their types."""
+    name = _name(target) if isinstance(target, torch._ops.OpOverload) else ""
+
+    def widen(x: Any) -> Any:
+        dtype = getattr(x, "dtype", None)
+        if dtype is None or not _is_number(dtype):
+            return x
+        is_half = name in _IN_FLOAT32 and dtype in (jnp.float16, jnp.bfloat16)
+        # Special functions of whole numbers and truth values are those of f32.
+        is_whole = name.startswith("special_") and not jnp.issubdtype(dtype, jnp.inexact)
+        return x.astype(jnp.float32) if is_half or is_whole else x
+
+    return jax.tree.map(widen, operands)
+
+
+def in_float32(decomposition: Any) -> Any:
+    """The decomposition of an operation with one result, computed in f32 for types of 16 bits, as PyTorch does it."""
+
+    def decomposed(x: torch.Tensor, *operands: Any, **options: Any) -> Any:
+        if x.dtype not in (torch.float16, torch.bfloat16):
+            return decomposition(x, *operands, **options)
+        wide = [y.float() if isinstance(y, torch.Tensor) and y.dtype == x.dtype else y for y in operands]
+        return decomposition(x.float(), *wide, **options).to(x.dtype)
+
+    return decomposed
+
 
 def context_of(target: Any, operands: Any, expected: Any) -> contextlib.AbstractContextManager[Any]:
     """The context in which an operation is traced.
@@ -97,7 +132,12 @@ def depends_on_values(expected: Any) -> bool:
 
 
 def _gives_positions(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and target._schema.name.removeprefix("aten::") in _POSITIONS
+    return isinstance(target, torch._ops.OpOverload) and _name(target) in _POSITIONS
+
+
+def _name(target: Any) -> str:
+    name: str = target._schema.name
+    return name.removeprefix("aten::")
 
 
 def _tensors(expected: Any) -> list[Any]:
@@ -116,7 +156,7 @@ def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
     Raises NotImplementedError: there is none, as for torch.complex32.
     """
     if dtype not in mappings.TORCH_DTYPE_TO_JAX:
-        raise NotImplementedError(f"JAX has no type for {dtype}: use another one, as torch.complex64 for complex numbers")
+        raise NotImplementedError(f"JAX has no type for {dtype}: use another one, as torch.complex64 for numbers of it")
     found: np.dtype[Any] = np.dtype(mappings.t2j_dtype(dtype))
     return found
 
