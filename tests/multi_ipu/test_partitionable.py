@@ -46,6 +46,11 @@ PROGRAMS = {
         np.int32(2),
     ),
     "a slice beyond the end": (lambda x, i: lax.dynamic_slice(x, (i, i, i), (3, 2, 4)), WIDE, np.int32(7)),
+    "positions of 8 bits without a sign": (
+        lambda x, i: lax.dynamic_slice(x, (i, i, i), (3, 2, 4)),
+        WIDE,
+        np.uint8(200),
+    ),
     "positions of 8 bits": (lambda x, i: lax.dynamic_slice(x, (i, i, i), (3, 2, 4)), WIDE, np.int8(3)),
     "indices of 16 bits": (lambda x, i: lax.gather(x, i, *_ROWS), WIDE, np.array([[1], [6], [200]], np.uint16)),
     "scattered by indices of 8 bits": (
@@ -118,6 +123,15 @@ def test_dynamic_shapes_are_split():
     results = np.array([np.frombuffer(each[0], np.float32) for each in _ipu.run_replicas(executable, halves)])
     whole = np.arange(8) + np.repeat([1, 2], 4)
     assert np.array_equal(results.reshape(-1), whole) or np.array_equal(results, [whole, whole])
+
+
+def test_a_process_that_ended_while_it_waited_is_replaced():
+    program = ENDS.replace('[{"a"}]', "[{}]").encode()
+    compiler.compile(program, "mlir", b"", "ipu2:8")
+    for process in xla_process._idle:
+        process._process.kill()
+        process._process.wait()
+    compiler.compile(program, "mlir", b"", "ipu2:8")
 
 
 def test_processes_are_used_again():

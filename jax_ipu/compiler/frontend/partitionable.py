@@ -14,7 +14,6 @@ from jaxlib.mlir.dialects import stablehlo
 
 from jax_ipu.compiler.frontend.depth import nested_ops
 
-_WINDOW_GRADIENT = "stablehlo.select_and_scatter"
 _WINDOWS = ("window_dimensions", "window_strides")
 _PADDING = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
@@ -22,15 +21,11 @@ _PADDING = ("edge_padding_low", "edge_padding_high", "interior_padding")
 def run(module: mlir.Module) -> None:
     """Applies all rules, in place."""
     with module.context:
-        ops = [op.operation for op in nested_ops(module.operation)]
-        meshes = [op.attributes["sym_name"].value for op in ops if op.name == "sdy.mesh"]
-        for op in ops:
+        for op in [op.operation for op in nested_ops(module.operation)]:
             rule = _RULES.get(op.name)
             if rule is not None and all(_is_static(value) for value in (*op.operands, *op.results)):
                 with op.location, mlir.InsertionPoint(op):
                     rule(op)
-            elif op.name == _WINDOW_GRADIENT:
-                _keep_overlaps_whole(op, meshes[0] if meshes else "")
 
 
 def simplify(module: mlir.Module) -> None:
@@ -145,21 +140,30 @@ def _drop_clamps(op: Any, first: int, part: list[int]) -> None:
             op.operands[position] = start
 
 
-def _keep_overlaps_whole(op: Any, mesh: str) -> None:
+def _select_and_scatter(op: Any) -> None:
     """Keeps dimensions whole whose windows are two steps or longer: XLA loses what windows of other parts add."""
     ones = [1] * op.operands[0].type.rank
     windows, strides = (list(op.attributes[name]) if name in op.attributes else ones for name in _WINDOWS)
     whole = [window > 1 and window >= 2 * stride for window, stride in zip(windows, strides, strict=True)]
     if not any(whole):
         return
-    with op.location, mlir.InsertionPoint(op):
-        for position in range(2):
-            op.operands[position] = _unsplit(op.operands[position], whole, mesh)
+    mesh = _mesh_of(op)
+    for position in range(2):
+        op.operands[position] = _unsplit(op.operands[position], whole, mesh)
     users = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
-    with op.location, mlir.InsertionPoint.after(op):
+    with mlir.InsertionPoint.after(op):
         result = _unsplit(op.results[0], whole, mesh)
     for user, position in users:
         user.operands[position] = result
+
+
+def _mesh_of(op: Any) -> str:
+    """The name of a mesh of Shardy in the module of an op; empty in one of GSPMD."""
+    module = op
+    while module.parent is not None:
+        module = module.parent.operation
+    ops = [op.operation for op in module.regions[0].blocks[0].operations]
+    return next((op.attributes["sym_name"].value for op in ops if op.name == "sdy.mesh"), "")
 
 
 def _unsplit(value: Any, whole: list[bool], mesh: str) -> Any:
@@ -185,4 +189,5 @@ _RULES: dict[str, Callable[[Any], None]] = {
     "stablehlo.scatter": _scatter,
     "stablehlo.dynamic_slice": _dynamic_slice,
     "stablehlo.dynamic_update_slice": _dynamic_update_slice,
+    "stablehlo.select_and_scatter": _select_and_scatter,
 }

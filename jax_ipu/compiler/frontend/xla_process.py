@@ -59,6 +59,11 @@ class _Process:
             raise PartitionerEnded(self._last_words()) from error
         return answer
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended, as it may while it waits: of a signal, or for want of memory."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """Ends the process."""
         self._process.kill()
@@ -111,9 +116,7 @@ def partition(text: str, options: bytes, devices: int, batched: list[str]) -> tu
     alone = "python" in Path(sys.executable or "").name
     if not alone or any(target in text for target in _OF_PYTHON):
         return _partitioned(text, options, devices, batched)
-    with _lock:
-        process = _idle.pop() if _idle else None
-    process = process or _Process()
+    process = _take()
     try:
         answer = process.partition(text, options, devices, batched)
     except BaseException:  # an interrupt, too: an answer may come that nobody waits for
@@ -122,6 +125,17 @@ def partition(text: str, options: bytes, devices: int, batched: list[str]) -> tu
     with _lock:
         _idle.append(process)
     return answer
+
+
+def _take() -> _Process:
+    """A process that waits for a program, or a new one."""
+    with _lock:
+        while _idle:
+            process = _idle.pop()
+            if process.is_alive:
+                return process
+            process.close()
+    return _Process()
 
 
 def _serve() -> None:
