@@ -1,7 +1,5 @@
 """What programs over several IPUs put into host memory ("pinned_host"): values, and that it stays there."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,26 +11,11 @@ from jax.sharding import PartitionSpec as P
 import jax_ipu
 from support.devices import compare
 from support.host_memory import in_host, on_device
-from support.host_memory_programs import OFFLOAD, put_and_taken, state_of_a_loop, two_products
+from support.host_memory_programs import offloaded_layers, offloaded_scan, put_and_taken, state_of_a_loop
 from support.modes import array
 
 LAYERS, BATCH, WIDTH = 4, 8, 16
 WEIGHTS, X = array(LAYERS, WIDTH, WIDTH) / 6, array(BATCH, WIDTH)
-
-
-def offloaded_scan(weights, x):
-    layer = jax.checkpoint(lambda h, w: (two_products(h, w), None), policy=OFFLOAD)
-    return jax.grad(lambda weights: (lax.scan(layer, x, weights)[0] ** 2).mean())(weights)
-
-
-def offloaded_layers(weights, x):
-    def model(weights):
-        h = x
-        for w in weights:
-            h = two_products(h, w)
-        return (h**2).mean()
-
-    return jax.grad(jax.checkpoint(model, policy=OFFLOAD))(weights)
 
 
 def rows_of_whole_numbers(x):
@@ -40,11 +23,9 @@ def rows_of_whole_numbers(x):
     return on_device(in_host(numbers)) + 1, on_device(in_host(x > 0))
 
 
-def sharded(function, *specs, shape=(2, 2)):
+def sharded(function, *specs):
     def build(devices):
-        mesh = (
-            Mesh(np.array(devices), ("a", "b")) if len(devices) != 4 else Mesh(np.reshape(devices, shape), ("a", "b"))
-        )
+        mesh = Mesh(np.reshape(devices, (2, 2)), ("a", "b"))
         places = [NamedSharding(mesh, spec) for spec in specs]
         jitted = jax.jit(function)
         return lambda *args: jitted(*[jax.device_put(v, p) for v, p in zip(args, places, strict=True)])
@@ -118,5 +99,5 @@ def test_rows_of_an_argument_in_host_memory_are_read_one_by_one():
 
     assert jax_ipu.estimate(layers, *arguments).streaming_bytes_in == LAYERS * 64 * 64 * 4
     placed = [jax.device_put(array(*shape) / 8, place) for shape, place in shapes]
-    expected = partial(jax.jit(layers, backend="cpu"))(*[array(*shape) / 8 for shape, _ in shapes])
+    expected = jax.jit(layers, backend="cpu")(*[array(*shape) / 8 for shape, _ in shapes])
     np.testing.assert_allclose(jax.jit(layers)(*placed), expected, rtol=2e-5, atol=1e-6)
