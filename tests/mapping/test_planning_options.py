@@ -1,5 +1,6 @@
 """Compiler options that reach the planner of products and convolutions change plans, cycles, memory and rounding."""
 
+import functools
 import struct
 
 import jax
@@ -43,6 +44,31 @@ def test_memory_proportion_trades_cycles_for_memory(name, ipu):
     large = compiled(name, jnp.float32, ipu, ipu_available_memory_proportion=0.6)
     assert small.cost_analysis()["fullest tile bytes"] < large.cost_analysis()["fullest tile bytes"]
     assert small.cost_analysis()["cycles"] > large.cost_analysis()["cycles"]
+
+
+@pytest.mark.parametrize("proportion", [0.6, 0.3, 0.1])
+def test_steps_cost_the_same_with_channels_major(proportion):
+    def upsampled(x, w, dims):
+        return jax.lax.conv_general_dilated(
+            x, w, (1, 1), [(2, 2), (2, 2)], lhs_dilation=(2, 2), dimension_numbers=dims
+        )
+
+    options = {"ipu_available_memory_proportion": proportion, "ipu_fit": "off"}
+    major, minor = (
+        jax_ipu.estimate(
+            functools.partial(upsampled, dims=dims),
+            *(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes),
+            target="ipu2:64",
+            compiler_options=options,
+        )
+        for dims, *shapes in (
+            (("NCHW", "OIHW", "NCHW"), (50, 256, 8, 8), (128, 256, 4, 4)),
+            (("NHWC", "HWIO", "NHWC"), (50, 8, 8, 256), (4, 4, 256, 128)),
+        )
+    )
+    assert major.fits and minor.fits
+    assert major.fullest_tile_bytes <= 1.1 * minor.fullest_tile_bytes
+    assert major.cycles <= 1.15 * minor.cycles
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -181,6 +181,28 @@ TEST(SerialStepsComputeTheConvolution) {
   CHECK(stepped > added + 5);
 }
 
+// Channels are major in the result, so few tiles have those of a step: the tiles with partial sums add them.
+TEST(StepsOfMajorChannelsComputeTheConvolution) {
+  std::mt19937 random(19);
+  std::size_t partial_sums = 0;
+  for (const unsigned tiles : {7u, 16u, 64u}) {
+    for (const char* const memory : {"0.02", "0.01", "0.005"}) {
+      Case c;
+      c.params.geometry.spatial = 2;
+      for (ConvolutionWindow& w : c.params.geometry.window) w.padding_low = w.lhs_dilation = 2;
+      c.params.paddingHigh = {2, 2};
+      c.lhs = {13, 64, 3, 4};
+      c.rhs = {72, 64, 4, 4};
+      c.lhs_layout = c.out_layout = {0, 1, 2, 3};
+      c.rhs_layout = {0, 1, 2, 3};
+      const poplar::OptionFlags options = {{"availableMemoryProportion", memory}};
+      Compare<float>(random, c, DType::kF32, tiles, 0, &partial_sums, options);
+      Compare<_Float16>(random, c, DType::kF16, tiles, 0, &partial_sums, options);
+    }
+  }
+  CHECK(partial_sums == 18);
+}
+
 // Every tile keeps its input over the steps, with the rows that its neighbours also read.
 TEST(KeptInputsComputeTheConvolution) {
   std::mt19937 random(17);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -374,7 +375,7 @@ class Planner {
   VertexGroup Sums(std::int64_t step) const {
     VertexGroup group;
     group.codelet = std::string("poplin::ReduceAdd<") + NameOf(p_->out_type) + "," + NameOf(sum_) + ">";
-    group.vertices = serial_.cuts_outputs() ? OutputsOfStep(step) : out_vertices_;
+    group.vertices = SumsOfStep(step);
     group.reads = {
         {{OperandRef::Kind::kTemporary, 0}, [p = p_, split = split_, serial = serial_, step](const Box& box) {
            Box region;
@@ -400,6 +401,43 @@ class Planner {
     group.code_bytes = kReduceCodeBytes;
     group.vertex_bytes = kVertexBytes;
     return group;
+  }
+
+  // The tiles that have the result add its sums. Where few of them have that of a step, as if channels are not
+  // innermost, the tiles that have the partial sums do, as in PopLibs, and the result moves.
+  std::vector<Vertex> SumsOfStep(std::int64_t step) const {
+    if (!serial_.cuts_outputs()) return out_vertices_;
+    std::vector<Vertex> owners = OutputsOfStep(step), holders = HoldersOfStep(step);
+    return MostOnATile(owners) > 2 * MostOnATile(holders) ? holders : owners;
+  }
+
+  static std::int64_t MostOnATile(const std::vector<Vertex>& vertices) {
+    std::map<unsigned, std::int64_t> elements;
+    std::int64_t most = 0;
+    for (const Vertex& v : vertices) most = std::max(most, elements[v.tile] += v.box.num_elements());
+    return most;
+  }
+
+  // The tiles that have partial sums of the same outputs share these.
+  std::vector<Vertex> HoldersOfStep(std::int64_t step) const {
+    std::vector<Vertex> vertices;
+    SerialSplit outputs;
+    outputs.outputs = serial_.outputs;
+    for (const Vertex& v : split_->Vertices()) {
+      Box out = OutRegion(*p_, BoxOfStep(v.box, outputs, serial_.OutputStep(step)));
+      if (out.num_elements() == 0) continue;
+      std::int64_t part = 0;
+      for (const std::size_t d : ContractedDims(*p_))
+        part = part * split_->parts[d] + split_->PartOf(static_cast<int>(d), v.box.begin[d]);
+      const Shape extents = out.extents();
+      const auto largest =
+          static_cast<std::size_t>(std::max_element(extents.begin(), extents.end()) - extents.begin());
+      const std::int64_t begin = out.begin[largest], extent = extents[largest];
+      out.begin[largest] = begin + extent * part / partials_;
+      out.end[largest] = begin + extent * (part + 1) / partials_;
+      if (out.num_elements() > 0) vertices.push_back({v.tile, std::move(out)});
+    }
+    return vertices;
   }
 
   // Cuts the vertices of the result: each output channel is in the range of one part.
