@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from support.modes import array, check, each_mode
+from support.modes import array, check, each_mode, run_ipu
 from support.stages import optimized_ops
 
 X, IMAGE = array(40, 3), array(2, 4, 5, 3)
@@ -53,6 +53,27 @@ PROGRAMS = {
     "tiled twice": (lambda x: jnp.tile(jnp.tile(x, (2, 1)), (1, 2)), (X,), set(), set()),
     "scaled up": (lambda x: jax.image.resize(x, (2, 8, 15, 3), "nearest"), (IMAGE,), set(), set()),
 }
+
+
+# (start, stop) with integer steps, as arguments and as constants.
+LINES = {
+    "scalars": (np.float32(0), np.float32(7 * 3)),
+    "descending": (np.float32(0), np.float32(-7 * 11)),
+    "integers": (np.int32(0), np.int32(7 * 9)),
+    "vectors": (np.zeros(3, np.float32), np.array([7, 21, -35], np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("axis", [0, -1])
+@each_mode
+def test_integer_steps_of_linspace_are_exact(name, axis, mode):
+    start, stop = LINES[name]
+    expected = np.linspace(start, stop, 8, axis=axis).astype(np.float32)
+    (of_arguments,) = run_ipu(lambda a, b: jnp.linspace(a, b, 8, axis=axis), (start, stop), mode)
+    (of_constants,) = run_ipu(lambda: jnp.linspace(start, stop, 8, axis=axis), (), mode)
+    np.testing.assert_array_equal(of_arguments, expected)
+    np.testing.assert_array_equal(of_constants, expected)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

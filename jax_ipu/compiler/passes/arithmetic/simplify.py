@@ -1,7 +1,8 @@
 """Algebraic simplification and folding of constants.
 
-Every rule keeps the result exactly, except for two that XLA has as well: a division by a constant becomes a product,
-and a product with a mask is 0 where the mask is false, also for NaN, infinities and negative numbers.
+Every rule keeps the result exactly, except for three that XLA has as well: a division by a constant becomes a product,
+a product with a mask is 0 where the mask is false, also for NaN, infinities and negative numbers, and (i / n) * x of an
+iota i becomes i * (x / n), which is exact where the step x / n is an integer.
 """
 
 from __future__ import annotations
@@ -133,7 +134,57 @@ def _multiply(op: Op, rewriter: Rewriter) -> Value | None:
         if predicate is not None:
             zero = rewriter.full(op.result.shape, op.result.dtype, 0)
             return rewriter.elementwise("select", predicate, other, zero, dtype=op.result.dtype)
-    return _fold(op, rewriter)
+    folded = _fold(op, rewriter)
+    return _steps(op, rewriter) if folded is None else folded
+
+
+def _steps(op: Op, rewriter: Rewriter) -> Value | None:
+    """(i / n) * x as i * (x / n): of an iota i, a constant n and a broadcast x, as in `jnp.linspace`."""
+    for a, x in (op.operands, reversed(op.operands)):
+        views: list[Op] = []
+        while a.op is not None and a.op.name in ("reshape", "broadcast_in_dim"):
+            views.append(a.op)
+            a = a.op.operands[0]
+        step = _step(a, x, rewriter) if a.dtype in FLOAT else None
+        if step is None or a.op is None:
+            continue
+        iota = a.op.operands[0]
+        for view in reversed(views):
+            if view.name == "reshape":
+                iota = rewriter.reshape(iota, view.result.shape)
+            else:
+                iota = rewriter.broadcast(iota, view.result.shape, tuple(view.attrs["broadcast_dimensions"]))
+        return rewriter.elementwise("multiply", iota, step)
+    return None
+
+
+def _step(parts: Value, x: Value, rewriter: Rewriter) -> Value | None:
+    """x / n if `parts` is i / n, or i times the rounded reciprocal of n, and `x` is the same for many i."""
+    op = parts.op
+    literal = splat_of(op.operands[1]) if op is not None and op.name in ("multiply", "divide") else None
+    if op is None or literal is None or not literal.data:
+        return None
+    counted = op.operands[0].op
+    while counted is not None and counted.name in ("convert", "reshape", "broadcast_in_dim"):
+        counted = counted.operands[0].op
+    if counted is None or counted.name != "iota":
+        return None
+    name, number = op.name, float(literal.scalar())
+    count = round(1 / number) if name == "multiply" and abs(number) > 2.0**-24 else 0
+    if count and np.float32(1 / count) == np.float32(number):
+        name, number = "divide", float(count)
+    constant = splat_of(x)
+    if constant is not None:
+        value = float(constant.scalar())
+        return rewriter.full(x.shape, x.dtype, value / number if name == "divide" else value * number)
+    view = x.op
+    if view is None or view.name != "broadcast_in_dim":
+        return None
+    source = view.operands[0]
+    if num_elements(source.shape) >= num_elements(x.shape):
+        return None
+    step = rewriter.elementwise(name, source, rewriter.full(source.shape, source.dtype, number))
+    return rewriter.broadcast(step, x.shape, tuple(view.attrs["broadcast_dimensions"]))
 
 
 def _predicate_of(value: Value, rewriter: Rewriter) -> Value | None:
