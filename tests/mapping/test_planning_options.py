@@ -49,9 +49,7 @@ def test_memory_proportion_trades_cycles_for_memory(name, ipu):
 @pytest.mark.parametrize("proportion", [0.6, 0.3, 0.1])
 def test_steps_cost_the_same_with_channels_major(proportion):
     def upsampled(x, w, dims):
-        return jax.lax.conv_general_dilated(
-            x, w, (1, 1), [(2, 2), (2, 2)], lhs_dilation=(2, 2), dimension_numbers=dims
-        )
+        return jax.lax.conv_general_dilated(x, w, (1, 1), [(2, 2), (2, 2)], lhs_dilation=(2, 2), dimension_numbers=dims)
 
     options = {"ipu_available_memory_proportion": proportion, "ipu_fit": "off"}
     major, minor = (

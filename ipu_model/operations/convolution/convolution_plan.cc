@@ -403,8 +403,8 @@ class Planner {
     return group;
   }
 
-  // The tiles that have the result add its sums. Where few of them have that of a step, as if channels are not
-  // innermost, the tiles that have the partial sums do, as in PopLibs, and the result moves.
+  // The tiles that have the result add its sums. Where few of them have that of a step, as if channels are
+  // not innermost, the tiles that have the partial sums do, as in PopLibs, and the result moves.
   std::vector<Vertex> SumsOfStep(std::int64_t step) const {
     if (!serial_.cuts_outputs()) return out_vertices_;
     std::vector<Vertex> owners = OutputsOfStep(step), holders = HoldersOfStep(step);
