@@ -113,7 +113,7 @@ def test_no_copies(name):
 def test_most_of_a_large_result_is_computed_in_its_place():
     """Of the differences along the first axis, the two at the ends are copied."""
     function, *arguments = PROGRAMS["most of what is large"]
-    assert _names_of_steps(function, *arguments).count("poplar::copy") == 2
+    assert _names_of_steps(function, *arguments).count("poplar::copy") == 1
 
 
 def _simplified(function, *arguments) -> list[ir.Op]:

@@ -18,6 +18,8 @@ from jax_ipu.compiler.user_shapes import debug_name
 
 # poplar::Tensor::broadcast takes an unsigned int.
 _MAX_FACTOR = 2**32 - 1
+# The host runs a copy of few tensors without analysing it in each call.
+_MOST_TOGETHER = 32
 # Returns one tensor for each result.
 Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
 # (context, demand, dtype, name) -> a variable of the shape of the demanded operand, mapped as its op plans; None where
@@ -269,6 +271,22 @@ class Context:
         result = self.variable(tensor.dtype, tensor.shape, name)
         self.sequence.copy(tensor, result, name)
         return result
+
+    def copy_all(self, moves: Sequence[tuple[_ipu.Tensor, _ipu.Tensor]], name: str) -> None:
+        """Copies each source to its destination, which no other one reads: dense ones of one type in one superstep."""
+        of_type: dict[str, list[tuple[_ipu.Tensor, _ipu.Tensor]]] = {}
+        for source, destination in moves:
+            if source.num_elements == 0:
+                continue
+            flat = source.reshape((source.num_elements,)), destination.reshape((source.num_elements,))
+            if all(tensor.is_strided for tensor in flat):
+                of_type.setdefault(source.dtype, []).append(flat)
+            else:
+                self.sequence.copy(source, destination, name)
+        for together in of_type.values():
+            for first in range(0, len(together), _MOST_TOGETHER):
+                sources, destinations = zip(*together[first : first + _MOST_TOGETHER], strict=True)
+                self.sequence.copy(_ipu.concat(sources, 0), _ipu.concat(destinations, 0), name)
 
     def strided(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
         """`tensor` where it is one strided view, otherwise a copy."""

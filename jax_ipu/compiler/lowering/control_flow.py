@@ -20,7 +20,7 @@ def write_results(context: Context, block: Block, destinations: dict[int, _ipu.T
         name: the debug name of the copies.
     """
     aside = block.terminator.attrs.get("through_copy", frozenset())
-    moves = []
+    moves, before = [], []
     for position, destination in destinations.items():
         value = block.results[position]
         if num_elements(value.shape) == 0:
@@ -28,24 +28,27 @@ def write_results(context: Context, block: Block, destinations: dict[int, _ipu.T
         source = context.tensor(value)
         if source is destination or source.is_same_view(destination):
             continue
-        moves.append((context.copy(source, name) if position in aside else source, destination))
-    for source, destination in moves:
-        context.sequence.copy(source, destination, name)
+        if position in aside:
+            before.append((source, context.variable(source.dtype, source.shape, name)))
+            source = before[-1][1]
+        moves.append((source, destination))
+    context.copy_all(before, name)
+    context.copy_all(moves, name)
 
 
 def _state(context: Context, op: Op, operands: Sequence[Value], args: Sequence[Value]) -> list[_ipu.Tensor]:
     """A variable for each value of the state of `op`, which holds its initial value and may be written."""
     name = context.name(op)
-    variables = []
+    variables, moves = [], []
     for operand, arg, own in zip(operands, args, op.attrs["own"], strict=True):
         initial = context.tensor(operand)
         if own:
             variables.append(initial)
             continue
         variable = context.allocate(arg, name)
-        if num_elements(operand.shape):
-            context.sequence.copy(initial, variable, name)
+        moves.append((initial, variable))
         variables.append(variable)
+    context.copy_all(moves, name)
     return variables
 
 
@@ -178,16 +181,12 @@ def lower_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         with context.nested(name) as sequence:
             context.lower_ops(body.ops)
         function = context.functions[body] = context.graph.add_function(sequence)
-    for operand, arg in zip(op.operands, body.args, strict=True):
-        if num_elements(arg.shape):
-            context.sequence.copy(context.tensor(operand), context.tensors[arg], name)
+    operands = [context.tensor(operand) for operand in op.operands]
+    context.copy_all(list(zip(operands, [context.tensors[arg] for arg in body.args], strict=True)), name)
     context.sequence.call(function)
-    results = []
-    for value in body.results:
-        source = context.tensor(value)
-        results.append(context.graph.clone(source, name))
-        if num_elements(value.shape):
-            context.sequence.copy(source, results[-1], name)
+    sources = [context.tensor(value) for value in body.results]
+    results = [context.graph.clone(source, name) for source in sources]
+    context.copy_all(list(zip(sources, results, strict=True)), name)
     return results
 
 

@@ -55,22 +55,28 @@ def lower_concatenate(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         return [context.tensor(op.attrs[STACK].state)]
     name = context.name(op)
     result = context.joined(op)
-    for position, operand in enumerate(op.operands):
-        if num_elements(operand.shape) and (op, position) not in context.placed:
-            context.sequence.copy(context.tensor(operand), part_of(result, op, position), name)
+    # One copy of all parts: they move in one superstep.
+    copied = [
+        position
+        for position, operand in enumerate(op.operands)
+        if num_elements(operand.shape) and (op, position) not in context.placed
+    ]
+    if copied:
+        dim = op.attrs["dimension"]
+        sources = _ipu.concat([context.tensor(op.operands[position]) for position in copied], dim)
+        parts = _ipu.concat([part_of(result, op, position) for position in copied], dim)
+        context.sequence.copy(sources, parts, name)
     return [result]
 
 
 def lower_pad(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """A new variable: filled with the padding value, then the operand is copied into its part."""
+    """A new variable, of the operand and the padding value around it and between its elements."""
     value, padding = op.operands
     name = context.name(op)
     shape = op.result.shape
     result = context.allocate(op.result, name)
     if num_elements(shape) == 0:
         return [result]
-    tensor = context.tensor(value)
-    target = result
     begins, ends, src_begins, src_ends = [], [], [], []
     strides = []
     for d, low in enumerate(op.attrs["edge_padding_low"]):
@@ -87,16 +93,30 @@ def lower_pad(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         begins.append(begin if count else 0)
         ends.append(begin + (count - 1) * stride + 1 if count else 0)
         strides.append(stride)
-    covers = [e - b for b, e in zip(begins, ends, strict=True)] == list(shape) and all(s == 1 for s in strides)
-    if not covers:
-        context.sequence.copy(broadcast(context.tensor(padding), shape, ()), result, name)
-    if all(e > b for b, e in zip(src_begins, src_ends, strict=True)):
-        target = result.slice(begins, ends)
-        for d, stride in enumerate(strides):
-            if stride > 1 and target.shape[d] > 1:
-                target = target.sub_sample(stride, d)
-        context.sequence.copy(tensor.slice(src_begins, src_ends), target, name)
+    fill = context.tensor(padding)
+    if any(e == b for b, e in zip(src_begins, src_ends, strict=True)):
+        context.sequence.copy(broadcast(fill, shape, ()), result, name)
+        return [result]
+    inner = context.tensor(value).slice(src_begins, src_ends)
+    if all(s == 1 for s in strides):
+        # Operand and border move in one superstep.
+        for d in reversed(range(len(shape))):
+            pieces = [_with_extent(inner.shape, d, n) for n in (begins[d], shape[d] - ends[d])]
+            low, high = ([broadcast(fill, piece, ())] if piece[d] else [] for piece in pieces)
+            inner = _ipu.concat([*low, inner, *high], d)
+        context.sequence.copy(inner, result, name)
+        return [result]
+    context.sequence.copy(broadcast(fill, shape, ()), result, name)
+    target = result.slice(begins, ends)
+    for d, stride in enumerate(strides):
+        if stride > 1 and target.shape[d] > 1:
+            target = target.sub_sample(stride, d)
+    context.sequence.copy(inner, target, name)
     return [result]
+
+
+def _with_extent(shape: Sequence[int], dim: int, extent: int) -> tuple[int, ...]:
+    return (*shape[:dim], extent, *shape[dim + 1 :])
 
 
 def lower_optimization_barrier(context: Context, op: Op) -> Sequence[_ipu.Tensor]:

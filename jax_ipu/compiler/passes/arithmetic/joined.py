@@ -73,7 +73,7 @@ def _maker(op: Op, position: int) -> tuple[Value, Place] | None:
         if maker.name in _MAKERS:
             taken = value.index in maker.attrs.get("write_over", {})
             return None if taken or num_elements(value.shape) == 0 else (value, Place(op, position, tuple(views)))
-        if not _keeps_order(maker):
+        if not keeps_order(maker):
             return None
         source = maker.operands[0]
         views.insert(0, maker)
@@ -81,8 +81,8 @@ def _maker(op: Op, position: int) -> tuple[Value, Place] | None:
     return None
 
 
-def _keeps_order(op: Op) -> bool:
-    """Whether the result has the elements of the operand, in row-major order."""
+def keeps_order(op: Op) -> bool:
+    """Whether the op is a view with the elements of its operand in row-major order."""
     if op.name == "reshape":
         return True
     if op.name != "broadcast_in_dim" or num_elements(op.operands[0].shape) != num_elements(op.result.shape):
