@@ -15,11 +15,13 @@ from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.passes import cse, dce, invariants, loops, outline, random_counters, recompute, schedule, threefry
 from jax_ipu.compiler.passes.arithmetic import (
+    alike_parts,
     depthwise,
     fuse,
     hoist_broadcasts,
     integer_divisions,
     joined,
+    joined_updates,
     masked_parts,
     masked_sums,
     matmul_roles,
@@ -116,7 +118,10 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("long reductions", long_reductions.run),
     ("long rows", long_rows.run),
     ("index parts", index_parts.run),
+    ("joined updates", joined_updates.run),
     ("nested joins", nested_joins.run),
+    ("dce before alike parts", dce.run),
+    ("alike parts", alike_parts.run),
     ("dce", dce.run),
     ("invariants", invariants.run),
     ("padded state", padded_state.run),
