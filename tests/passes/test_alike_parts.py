@@ -80,6 +80,26 @@ def with_bits(keys):
     return jnp.stack([(keys >> i) & 1 for i in range(8)], -1) == 1
 
 
+def norms(x):
+    return jnp.array([jnp.sqrt(jnp.sum(x[i] ** 2)) for i in range(N)])
+
+
+def softmaxes(x):
+    return jnp.stack([jax.nn.softmax(x[i] * (i + 2)) for i in range(N)])
+
+
+def columns_reduced(x):
+    return jnp.stack([x[:, :, i].max(0) - x[:, :, i].sum(0) for i in range(5)], 1)
+
+
+def means(x):
+    return jnp.array([x[i : i + 3].mean() for i in range(N)])
+
+
+def any_of(x):
+    return jnp.array([jnp.any(x[i] > i / 4) for i in range(N)])
+
+
 # Each with the most elementwise operations that may remain.
 PROGRAMS = {
     "waves": (waves, (X,), 1),
@@ -98,6 +118,13 @@ PROGRAMS = {
     "outer products": (outer_products, (CUBE,), 1),
     "constants of a shape": (constants_of_a_shape, (X,), 1),
     "selected": (selected, (KEYS, X), 4),
+    "norms": (norms, (ROWS,), 2),
+    "softmaxes": (softmaxes, (ROWS,), 3),
+    "columns, reduced": (columns_reduced, (array(4, 3, 5),), 1),
+    "means": (means, (array(N + 2, 3),), 1),
+    "any": (any_of, (ROWS,), 1),
+    "norms of half": (norms, (ROWS.astype(np.float16),), 3),
+    "reversed rows": (lambda x: jnp.stack([x[i, ::-1].reshape(5, 1) for i in range(N)]), (ROWS,), 0),
     "bits": (with_bits, (KEYS,), 2),
     "half": (waves, (X.astype(np.float16),), 1),
     "f64": (neighbours, (X.astype(np.float64),), 1),
@@ -117,7 +144,7 @@ def test_few_operations_remain(name) -> None:
     function, arguments, most = PROGRAMS[name]
     with jax.enable_x64(any(a.dtype == np.float64 for a in arguments)):
         names = [op.name for op in optimized_ops(function, *arguments)]
-    assert names.count("ipu.map") <= most, names
+    assert names.count("ipu.map") <= most and names.count("reduce") <= 2, names
 
 
 @pytest.mark.parametrize("function", [waves, neighbours, shared])
@@ -134,6 +161,13 @@ def test_long_expressions(step) -> None:
         return jnp.array(values)
 
     check(parts, np.linspace(-0.9, 0.9, 5, dtype=np.float32), mode=("fast", 8), atol=1e-5)
+
+
+def test_large_operands_of_reductions_are_not_joined() -> None:
+    def sums(x):
+        return jnp.array([jnp.sum(x * (i + 2)) for i in range(64)])
+
+    assert jax_ipu.estimate(sums, jax.ShapeDtypeStruct((4 << 20,), jnp.float32)).fits
 
 
 def test_a_list_costs_the_same_for_more_parts() -> None:

@@ -1,7 +1,8 @@
 """Parts of a small concatenation that are the same expression of other values become one expression of all of them.
 
 Python loops such as `jnp.stack([jnp.sin(x * i) for i in range(32)])` make an op for every part, and an IPU a superstep.
-Constants are joined to one, slices that follow each other to a larger one, and other values by a concatenation.
+Constants are joined to one, slices that follow each other to a larger one, and other values by a concatenation. The
+expressions have elementwise ops, reductions, views and concatenations.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from jax_ipu.compiler.expression import is_elementwise
+from jax_ipu.compiler.expression import is_elementwise, single_op
 from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.passes.arithmetic.simplify_views import literal_of
 from jax_ipu.compiler.passes.cse import structure_key
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import Literal, Shape, num_elements
@@ -26,12 +28,17 @@ _FEWEST = 4
 _DEEPEST = 64
 
 
+# What all parts need together, as reductions read more than they make.
+_BYTES_PER_TILE = 1024
+
+
 def run(module: Module) -> None:
     """Rewrites every block of main."""
-    rewrite(module.main.block, {"concatenate": _joined})
+    most_bytes = _BYTES_PER_TILE * module.num_tiles if module.num_tiles else _SMALL
+    rewrite(module.main.block, {"concatenate": lambda op, rewriter: _joined(op, rewriter, most_bytes)})
 
 
-def _joined(op: Op, rewriter: Rewriter) -> Value | None:
+def _joined(op: Op, rewriter: Rewriter, most_bytes: int) -> Value | None:
     if size_in_bytes(op.result) > _SMALL or len(op.operands) < _FEWEST or num_elements(op.result.shape) == 0:
         return None
     dim = op.attrs["dimension"]
@@ -45,7 +52,7 @@ def _joined(op: Op, rewriter: Rewriter) -> Value | None:
             end += 1
         run = op.operands[first:end]
         stack = _Stacks(structures).of(run, dim) if len(run) >= _FEWEST and structures.is_inner(run[0]) else None
-        if stack is None or stack.joins() + 1 >= len(run):
+        if stack is None or stack.joins() + 1 >= len(run) or stack.most_bytes() > most_bytes:
             parts += run
         else:
             shape = run[0].shape
@@ -60,10 +67,7 @@ def _joined(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 class _Structures:
-    """Which values only the parts of a concatenation use, and keys that are equal for values computed alike.
-
-    Computed are elementwise ops, views and concatenations.
-    """
+    """Which values only the parts of a concatenation use, and keys that are equal for values computed alike."""
 
     def __init__(self, op: Op) -> None:
         self._inner: set[Op] = set()
@@ -75,7 +79,7 @@ class _Structures:
             user, depth = waiting.pop()
             for value in user.operands:
                 maker = value.op
-                if maker is None or not (is_elementwise(maker) or _is_view(maker) or maker.name == "concatenate"):
+                if maker is None or not _is_joined(maker):
                     continue
                 uses[maker] = uses.get(maker, 0) + 1
                 if uses[maker] == len(value.users) and depth < _DEEPEST:
@@ -101,6 +105,19 @@ class _Structures:
         return self._keys[value]
 
 
+def _is_joined(op: Op) -> bool:
+    """Whether several ops like this can be one."""
+    return is_elementwise(op) or _is_view(op) or op.name == "concatenate" or _is_reduction(op)
+
+
+def _is_reduction(op: Op) -> bool:
+    """Whether the op reduces one operand by an op on two scalars, from a constant on."""
+    if op.name != "reduce" or len(op.operands) != 2 or set(op.attrs) != {"dimensions"}:
+        return False
+    literal = literal_of(op.operands[1])
+    return literal is not None and literal.splat and single_op(op.regions[0]) is not None
+
+
 def _is_view(op: Op) -> bool:
     if op.name == "broadcast_in_dim":
         dims = op.attrs["broadcast_dimensions"]
@@ -114,7 +131,7 @@ class _Stack:
 
     values: tuple[Value, ...]
     position: int
-    # How it is made: "same", "constants", "slices", "op" and "view" of the sources, or "join".
+    # How it is made: "same", "constants", "slices", "op", "reduction" and "view" of the sources, or "join".
     way: str
     sources: tuple[_Stack, ...] = ()
 
@@ -125,6 +142,14 @@ class _Stack:
 
     def joins(self) -> int:
         """How many stacks are copied together."""
+        return sum(stack.way == "join" for stack in self._all())
+
+    def most_bytes(self) -> int:
+        """The size of the largest stack that is computed or copied."""
+        computed = [stack for stack in self._all() if stack.way in ("op", "reduction", "join")]
+        return max((size_in_bytes(stack.values[0]) * len(stack.values) for stack in computed), default=0)
+
+    def _all(self) -> list[_Stack]:
         found: dict[int, _Stack] = {id(self): self}
         waiting = [self]
         while waiting:
@@ -132,7 +157,7 @@ class _Stack:
                 if id(source) not in found:
                     found[id(source)] = source
                     waiting.append(source)
-        return sum(stack.way == "join" for stack in found.values())
+        return list(found.values())
 
     def build(self, rewriter: Rewriter, built: dict[int, Value]) -> Value:
         if id(self) not in built:
@@ -158,11 +183,21 @@ class _Stack:
             if op.name == "concatenate":
                 attrs["dimension"] += position <= attrs["dimension"]
             return rewriter.emit(op.name, sources, shape, first.dtype, attrs)
+        if self.way == "reduction":
+            return self._reduce(sources[0], rewriter)
         if op.name == "reshape":
             return rewriter.reshape(sources[0], shape)
         dims = [d + (d >= position) for d in op.attrs["broadcast_dimensions"]]
         dims.insert(self.sources[0].position, position)
         return rewriter.broadcast(sources[0], shape, tuple(dims))
+
+    def _reduce(self, source: Value, rewriter: Rewriter) -> Value:
+        op, added = self.values[0].op, self.sources[0].position
+        assert op is not None
+        name, literal = single_op(op.regions[0]), literal_of(op.operands[1])
+        assert name is not None and literal is not None
+        dims = [d + (d >= added) for d in op.attrs["dimensions"]]
+        return rewriter.reduce(name, source, dims, literal.scalar(), op.result.dtype)
 
     def _constant(self, rewriter: Rewriter) -> Value:
         literals = [value.op.attrs["value"] for value in self.values if value.op is not None]
@@ -233,6 +268,10 @@ class _Stacks:
         if op is None or not alike or not all(self._structures.is_inner(value) for value in values):
             return "join", ()
         operands = list(zip(*(value.op.operands for value in values if value.op is not None), strict=True))
+        if op.name == "reduce":
+            kept = [d for d in range(len(op.operands[0].shape)) if d not in op.attrs["dimensions"]]
+            added = kept[position] if position < len(kept) else len(op.operands[0].shape)
+            return "reduction", (self.of(operands[0], added),)
         if not _is_view(op):
             return "op", tuple(self.of(column, position) for column in operands)
         before = _position_before(op, position)
