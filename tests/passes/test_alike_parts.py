@@ -163,6 +163,16 @@ def test_long_expressions(step) -> None:
     check(parts, np.linspace(-0.9, 0.9, 5, dtype=np.float32), mode=("fast", 8), atol=1e-5)
 
 
+def test_the_line_of_the_expression_is_reported() -> None:
+    def rows(x):
+        parts = [jnp.tanh(x[i] * (i + 2)) for i in range(N)]
+        return jnp.stack(parts)
+
+    line = rows.__code__.co_firstlineno + 1
+    (operation,) = jax_ipu.estimate(rows, jax.ShapeDtypeStruct((N, 5), jnp.float32)).operations
+    assert f"test_alike_parts.py:{line}" in operation.source_line
+
+
 def test_large_operands_of_reductions_are_not_joined() -> None:
     def sums(x):
         return jnp.array([jnp.sum(x * (i + 2)) for i in range(64)])

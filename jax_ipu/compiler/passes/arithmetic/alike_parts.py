@@ -58,6 +58,7 @@ def _joined(op: Op, rewriter: Rewriter, most_bytes: int) -> Value | None:
             shape = run[0].shape
             merged = (*shape[:dim], len(run) * shape[dim], *shape[dim + 1 :])
             parts.append(rewriter.reshape(stack.build(rewriter, {}), merged))
+            rewriter.location = op.location
         first = end
     if len(parts) == len(op.operands):
         return None
@@ -178,6 +179,8 @@ class _Stack:
             parts = [rewriter.reshape(value, units) for value in self.values]
             return rewriter.emit("concatenate", parts, shape, first.dtype, {"dimension": position})
         sources = [source.build(rewriter, built) for source in self.sources]
+        # It is where the user wrote the expression, not the list.
+        rewriter.location = op.location
         if self.way == "op":
             attrs = dict(op.attrs)
             if op.name == "concatenate":
