@@ -96,6 +96,12 @@ const char* const kBad = R"cpp(
           memset(small, 1, 4096);
           abort();
         }
+        case 17:
+          in[1] = 8;
+          break;
+        case 18:
+          reinterpret_cast<long long*>(&in[2])[0] = 8;
+          break;
         case 10:
           [this]() noexcept { assert(what == 0); }();
           break;
@@ -259,7 +265,8 @@ TEST(bad_vertices_end_with_an_error) {
   // Only the tile engine has memory of its own for each edge.
   CHECK(Contains(run(1, "tile"), {"vertex 1", "'out' of 4 elements", "3 after the last"}));
   CHECK(Contains(run(2, "tile"), {"vertex 1", "'out'", "1 before the first"}));
-  CHECK(Contains(run(3, "tile"), {"vertex 1", "writes to its input 'in'"}));
+  for (const int input : {3, 17, 18})
+    CHECK(Contains(run(input, "tile"), {"vertex 1", "writes to its input 'in'"}));
   CHECK(Contains(run(11, "tile"), {"vertex 1", "'out' of 4 elements", "4997 after the last"}));
   CHECK(Contains(run(12, "tile"), {"vertex 1", "'out' of 4 elements", "100000 before the first"}));
   CHECK(Contains(run(13, "tile"), {"vertex 1", "'in' of 4 elements", "3 before the first"}));
@@ -269,7 +276,8 @@ TEST(bad_vertices_end_with_an_error) {
     CHECK(Contains(run(0, engine), {"no error"}));
     CHECK(Contains(run(1, engine),
                    {"vertex 1", "'bad'", "Bad, tile 5", "'out' of 4 elements", "3 after the last"}));
-    CHECK(Contains(run(3, engine), {"vertex 1", "writes to its input 'in'"}));
+    for (const int input : {3, 17, 18})
+      CHECK(Contains(run(input, engine), {"vertex 1", "writes to its input 'in'"}));
     CHECK(Contains(run(4, engine), {"vertex 1", "0.05 s", "vertexTimeLimit"}));
     CHECK(Contains(run(6, engine), {"vertex 1", "memory that it does not have"}));
     CHECK(Contains(run(12, engine), {"vertex 1", "100000 before the first"}));
@@ -280,6 +288,65 @@ TEST(bad_vertices_end_with_an_error) {
   setenv("JAX_IPU_CODELETS", "alone", 1);
   CHECK(Contains(run(0, "fast"), {"another type of error", "JAX_IPU_CODELETS", "'alone'"}));
   unsetenv("JAX_IPU_CODELETS");
+}
+
+// Elements of inputs are no constants of the compiler's: codelets cast their addresses to pointers to pairs.
+TEST(inputs_are_read_through_casts) {
+  constexpr char kCasts[] = R"cpp(
+    struct Casts : public Vertex {
+      Input<Vector<float, VectorLayout::ONE_PTR, 8>> a;
+      Vector<Input<Vector<float, VectorLayout::SPAN, 8>>> b;
+      Input<VectorList<float, VectorListLayout::DELTANELEMENTS, 8>> c;
+      const Input<Vector<float>> d;
+      Output<Vector<float, VectorLayout::SPAN, 8>> out;
+      bool compute() {
+        static_assert(!std::is_const_v<std::remove_reference_t<decltype(a[0])>>);
+        static_assert(!std::is_const_v<std::remove_reference_t<decltype(b[0][0])>>);
+        static_assert(!std::is_const_v<std::remove_reference_t<decltype(c[0][0])>>);
+        static_assert(std::is_const_v<std::remove_reference_t<decltype(d[0])>>);
+        struct Pair {
+          float x, y;
+        };
+        Pair *pa = reinterpret_cast<Pair*>(&a[0]), *pb = (Pair*)&b[0][0], *pc = reinterpret_cast<Pair*>(&c[0][0]);
+        Pair* po = reinterpret_cast<Pair*>(&out[0]);
+        for (unsigned i = 0; i < out.size() / 2; ++i) {
+          po[i].x = pa[i].x + 10 * pb[i].x + 100 * pc[i].x + 1000 * d[2 * i];
+          po[i].y = pa[i].y + 10 * pb[i].y + 100 * pc[i].y + 1000 * (*d)[2 * i + 1];
+        }
+        const auto& row = b[0];
+        static_assert(std::is_const_v<std::remove_reference_t<decltype(row[0])>>);
+        for (float& x : *b[0]) po[0].x += x;
+        for (float* p = c[0].begin(); p != c[0].end(); ++p) po[0].y += *p;
+        return a->data() == &*a->begin() && b[0].back() == b[0].front();
+      }
+    };)cpp";
+  for (const char* engine_name : kEngines) {
+    Graph graph = toy::NewGraph(std::string(toy::kCodelets) + kCasts);
+    const Tensor x = graph.addVariable(poplar::FLOAT, {16}, "x"),
+                 y = graph.addVariable(poplar::FLOAT, {4}, "y");
+    graph.setTileMapping(x, 0);
+    graph.setTileMapping(y, 0);
+    const ComputeSet cs = graph.addComputeSet("casts");
+    const VertexRef v =
+        graph.addVertex(cs, "Casts", {{"a", x.slice(0, 4)}, {"d", x.slice(12, 16)}, {"out", y}});
+    graph.connect(v["b"], std::vector<Tensor>{x.slice(4, 8)});
+    graph.connect(v["c"], std::vector<Tensor>{x.slice(8, 12)});
+    graph.setTileMapping(v, 1);
+    graph.createHostWrite("x", x);
+    graph.createHostRead("y", y);
+    poplar::Engine engine(graph, Execute(cs), {{"execution", engine_name}});
+    engine.load();
+    std::vector<float> in(16), out(4);
+    for (std::size_t i = 0; i < 16; ++i) in[i] = static_cast<float>(i % 5);
+    engine.writeTensor("x", in.data(), in.data() + in.size());
+    engine.run();
+    engine.readTensor("y", out.data(), out.data() + out.size());
+    for (std::size_t i = 0; i < 4; ++i) {
+      float expected = in[i] + 10 * in[4 + i] + 100 * in[8 + i] + 1000 * in[12 + i];
+      for (std::size_t k = 0; k < 4 && i < 2; ++k) expected += in[(i == 0 ? 4 : 8) + k];
+      CHECK_EQ(out[i], expected);
+    }
+  }
 }
 
 TEST(isolated_vertices_compute_the_same) {

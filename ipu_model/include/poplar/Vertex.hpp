@@ -126,11 +126,35 @@ class VectorEdge : public Vector<T, L> {
   const VectorEdge* operator->() const { return this; }
 };
 
-template <typename T>
-class ListEdge : public ElementSpan<ElementSpan<T>> {
+template <typename Span>
+class ListEdge : public ElementSpan<Span> {
  public:
   const ListEdge& operator*() const { return *this; }
   const ListEdge* operator->() const { return this; }
+};
+
+// Elements that are read, with the spans of constants of `Span`. As with the SDK, they are no constants of
+// the compiler's unless the field is one: codelets cast &in[0] to pointers to vectors of elements without
+// const. Vertices that run on copies (tiles mode, JAX_IPU_CODELETS=isolated) are ended when they write there.
+template <typename T, typename Span>
+class ReadSpan : public Span {
+ public:
+  using Span::begin, Span::data, Span::end, Span::front, Span::back, Span::operator[];
+  T& operator[](std::size_t i) { return const_cast<T&>(Span::operator[](i)); }
+  T* begin() { return const_cast<T*>(Span::begin()); }
+  T* end() { return const_cast<T*>(Span::end()); }
+  T* data() { return const_cast<T*>(Span::data()); }
+  T& front() { return const_cast<T&>(Span::front()); }
+  T& back() { return const_cast<T&>(Span::back()); }
+};
+
+template <typename T, VectorLayout L>
+class VectorInput : public ReadSpan<T, Vector<const T, L>> {
+ public:
+  VectorInput& operator*() { return *this; }
+  VectorInput* operator->() { return this; }
+  const VectorInput& operator*() const { return *this; }
+  const VectorInput* operator->() const { return this; }
 };
 
 }  // namespace internal
@@ -157,18 +181,19 @@ class InOut : public internal::ScalarEdge<T> {
 };
 
 template <typename T, VectorLayout L, unsigned A, bool I>
-class Input<Vector<T, L, A, I>> : public internal::VectorEdge<const T, L> {};
+class Input<Vector<T, L, A, I>> : public internal::VectorInput<T, L> {};
 template <typename T, VectorLayout L, unsigned A, bool I>
 class Output<Vector<T, L, A, I>> : public internal::VectorEdge<T, L> {};
 template <typename T, VectorLayout L, unsigned A, bool I>
 class InOut<Vector<T, L, A, I>> : public internal::VectorEdge<T, L> {};
 
 template <typename T, VectorListLayout L, unsigned A, bool I>
-class Input<VectorList<T, L, A, I>> : public internal::ListEdge<const T> {};
+class Input<VectorList<T, L, A, I>> : public internal::ListEdge<internal::ReadSpan<T, ElementSpan<const T>>> {
+};
 template <typename T, VectorListLayout L, unsigned A, bool I>
-class Output<VectorList<T, L, A, I>> : public internal::ListEdge<T> {};
+class Output<VectorList<T, L, A, I>> : public internal::ListEdge<ElementSpan<T>> {};
 template <typename T, VectorListLayout L, unsigned A, bool I>
-class InOut<VectorList<T, L, A, I>> : public internal::ListEdge<T> {};
+class InOut<VectorList<T, L, A, I>> : public internal::ListEdge<ElementSpan<T>> {};
 
 }  // namespace poplar
 
