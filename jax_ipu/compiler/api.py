@@ -39,7 +39,7 @@ from jax_ipu.compiler.shardings import local_shape, sharding_fields
 from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to another executable.
-COMPILER_VERSION = "45"
+COMPILER_VERSION = "46"
 
 
 # The message of MLIR's bindings for a string that is not UTF-8.

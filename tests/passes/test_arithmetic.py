@@ -76,6 +76,31 @@ def test_integer_steps_of_linspace_are_exact(name, axis, mode):
     np.testing.assert_array_equal(of_constants, expected)
 
 
+# Products of an iota, a constant and a number: the step is rounded as the constant is, and no larger than the number.
+PRODUCTS = {
+    "f64, nearly a reciprocal": (lambda i, x: i * 0.1000000001 * x, np.float64(3)),
+    "f64, a reciprocal": (lambda i, x: i / 10 * x, np.float64(3)),
+    "a step that would be infinite": (lambda i, x: i * 10 * x, np.float32(1e38)),
+    "a quotient by less than one": (lambda i, x: i / 0.01 * x, np.float32(3e37)),
+    "a quotient by zero": (lambda i, x: i / 0.0 * x, np.float32(2)),
+    "no number": (lambda i, x: i * jnp.nan * x, np.float32(2)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@each_mode
+def test_products_of_counts(name, mode):
+    function, x = PRODUCTS[name]
+
+    with jax.enable_x64(x.dtype == np.float64):
+        (actual,) = run_ipu(lambda x: function(jnp.arange(4, dtype=x.dtype), jnp.full(4, x)), (x,), mode)
+        (constant,) = run_ipu(lambda: function(jnp.arange(4, dtype=x.dtype), jnp.full(4, x)), (), mode)
+        with np.errstate(all="ignore"):
+            expected = function(np.arange(4, dtype=x.dtype), x)
+    for result in (actual, constant):
+        np.testing.assert_allclose(result, expected, rtol=4 * np.finfo(x.dtype).eps)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 @each_mode
 def test_values(name, mode):

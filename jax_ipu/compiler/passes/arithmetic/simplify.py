@@ -18,7 +18,7 @@ from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.arithmetic import simplify_views
 from jax_ipu.compiler.passes.arithmetic.simplify_views import SMALL, literal_of
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import COMPLEX, FLOAT, INTEGER, UNSIGNED, Literal, num_elements, pack_scalar
+from jax_ipu.compiler.types import COMPLEX, FLOAT, INTEGER, UNSIGNED, Literal, num_elements, numpy_dtype, pack_scalar
 
 # How many selects and constants a comparison looks at.
 _MAX_CHOICES = 64
@@ -170,8 +170,11 @@ def _step(parts: Value, x: Value, rewriter: Rewriter) -> Value | None:
     if counted is None or counted.name != "iota":
         return None
     name, number = op.name, float(literal.scalar())
+    # A step that is larger than x may be infinite where x is not.
+    if not (abs(number) <= 1 if name == "multiply" else abs(number) >= 1):
+        return None
     count = round(1 / number) if name == "multiply" and abs(number) > 2.0**-24 else 0
-    if count and np.float32(1 / count) == np.float32(number):
+    if count and x.dtype in ("f32", "f64") and numpy_dtype(x.dtype).type(1 / count) == literal.element():
         name, number = "divide", float(count)
     constant = splat_of(x)
     if constant is not None:
