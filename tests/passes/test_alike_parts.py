@@ -147,6 +147,21 @@ def test_few_operations_remain(name) -> None:
     assert names.count("ipu.map") <= most and names.count("reduce") <= 2, names
 
 
+# Constants that are joined: one number in each part, or arrays.
+CONSTANTS = {"numbers": lambda i: np.full(5, i % 2), "arrays": lambda i: np.roll(np.arange(5), i)}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "int4", "uint8", "int16", "complex64", "bool"])
+@pytest.mark.parametrize("constants", CONSTANTS)
+def test_types(constants, dtype) -> None:
+    def chosen(x):
+        return jnp.stack([jnp.where(x == x[i], CONSTANTS[constants](i).astype(dtype), x) for i in range(5)])
+
+    x = np.array([1, 0, 3, 2, 1]).astype(dtype)
+    check(chosen, x, mode=("fast", 8))
+    assert [op.name for op in optimized_ops(chosen, x)].count("ipu.map") == 1
+
+
 @pytest.mark.parametrize("function", [waves, neighbours, shared])
 def test_gradients(function) -> None:
     check(lambda x: jax.grad(lambda x: jnp.sum(function(x) ** 2))(x), X, mode=("fast", 8))

@@ -53,6 +53,11 @@ def strided(x):
     return jnp.zeros(12).at[::2].set(x[:6]).at[1].set(x[7])
 
 
+def nothing_written(x):
+    y = lax.dynamic_update_slice(jnp.zeros(8), x[:4] * 2, (1,))
+    return lax.dynamic_update_slice(y, x[:0], (3,))
+
+
 def in_a_loop(x):
     def body(x, _):
         return jnp.zeros(12).at[:6].set(x[6:] * 0.5).at[6].set(x[0]), x[1]
@@ -75,6 +80,7 @@ PROGRAMS = {
     "read between": (read_between, X, 1, 1),
     "of an argument": (of_an_argument, X, 2, 0),
     "strided": (strided, X, 2, 0),
+    "nothing written": (nothing_written, X, 0, 1),
     "in a loop": (in_a_loop, X, 0, 1),
     "integers": (integers, X, 0, 1),
 }

@@ -156,7 +156,9 @@ def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
     Raises NotImplementedError: there is none, as for torch.complex32.
     """
     if dtype not in mappings.TORCH_DTYPE_TO_JAX:
-        raise NotImplementedError(f"JAX has no type for {dtype}: use another one, as torch.complex64 for numbers of it")
+        raise NotImplementedError(
+            f"JAX has no type for {dtype}: use a type that it has, such as torch.complex64 in place of torch.complex32"
+        )
     found: np.dtype[Any] = np.dtype(mappings.t2j_dtype(dtype))
     return found
 

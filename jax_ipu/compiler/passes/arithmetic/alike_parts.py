@@ -16,13 +16,12 @@ import numpy as np
 
 from jax_ipu.compiler.expression import is_elementwise, single_op
 from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.passes.arithmetic.joined import SMALL
 from jax_ipu.compiler.passes.arithmetic.simplify_views import literal_of
 from jax_ipu.compiler.passes.cse import structure_key
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import Literal, Shape, num_elements
 
-# The parts of larger ones occupy the tiles, each by itself.
-_SMALL = 1 << 18
 _FEWEST = 4
 # Of longer chains of ops, the rest is not looked at.
 _DEEPEST = 64
@@ -34,12 +33,12 @@ _BYTES_PER_TILE = 1024
 
 def run(module: Module) -> None:
     """Rewrites every block of main."""
-    most_bytes = _BYTES_PER_TILE * module.num_tiles if module.num_tiles else _SMALL
+    most_bytes = _BYTES_PER_TILE * module.num_tiles if module.num_tiles else SMALL
     rewrite(module.main.block, {"concatenate": lambda op, rewriter: _joined(op, rewriter, most_bytes)})
 
 
 def _joined(op: Op, rewriter: Rewriter, most_bytes: int) -> Value | None:
-    if size_in_bytes(op.result) > _SMALL or len(op.operands) < _FEWEST or num_elements(op.result.shape) == 0:
+    if size_in_bytes(op.result) > SMALL or len(op.operands) < _FEWEST or num_elements(op.result.shape) == 0:
         return None
     dim = op.attrs["dimension"]
     structures = _Structures(op)

@@ -17,7 +17,7 @@ from jax_ipu.compiler.types import num_elements
 _MAKERS = frozenset(("ipu.map", "concatenate"))
 # Results of so many bytes lie in memory from their first part on. Of a larger one, at least half must be computed in
 # its place, so that little memory is unused until then, and on as many tiles as alone.
-_SMALL = 1 << 18
+SMALL = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _run_block(block: Block, num_tiles: int) -> None:
             and _is_spread(value, op, num_tiles)
         ]
         whole, inside = size_in_bytes(op.result), sum(size_in_bytes(value) for value, _ in found)
-        if whole <= _SMALL or 2 * inside >= whole:
+        if whole <= SMALL or 2 * inside >= whole:
             for value, place in found:
                 assert value.op is not None
                 value.op.attrs.setdefault("inside", {})[value.index] = place
@@ -95,4 +95,4 @@ def _is_spread(value: Value, op: Op, num_tiles: int) -> bool:
     every tile has whole lines, each with its part."""
     whole = size_in_bytes(op.result)
     lines = math.prod(op.result.shape[: op.attrs["dimension"]])
-    return whole <= _SMALL or 2 * size_in_bytes(value) >= whole or 0 < num_tiles <= lines
+    return whole <= SMALL or 2 * size_in_bytes(value) >= whole or 0 < num_tiles <= lines

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
+from jax_ipu.compiler.passes.arithmetic.joined import SMALL
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import num_elements
-
-# The constant is written at once, and its parts lie on the first tiles.
-_SMALL = 1 << 18
 
 
 def run(module: Module) -> None:
@@ -31,7 +29,7 @@ class _Part(NamedTuple):
 
 
 def _joined(op: Op, rewriter: Rewriter) -> Value | None:
-    if size_in_bytes(op.result) > _SMALL or _next_update(op.result) is not None:
+    if size_in_bytes(op.result) > SMALL or _next_update(op.result) is not None:
         return None
     chain = [op]
     while (before := chain[-1].operands[0].op) is not None and _next_update(before.result) is chain[-1]:
@@ -78,7 +76,7 @@ def _parts(chain: list[Op], dim: int | None) -> list[_Part] | None:
             return None
         begin, end = interval
         hidden = [p for p in parts if p.begin < end and begin < p.end]
-        if any(p.begin <= begin and end <= p.end for p in hidden):
+        if begin == end or any(p.begin <= begin and end <= p.end for p in hidden):
             continue
         if hidden:
             return None

@@ -9,12 +9,9 @@ import math
 from collections.abc import Sequence
 
 from jax_ipu.compiler.ir import Module, Op, Value, size_in_bytes
-from jax_ipu.compiler.passes.arithmetic.joined import keeps_order
+from jax_ipu.compiler.passes.arithmetic.joined import SMALL, keeps_order
 from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import num_elements
-
-# Larger parts are computed in their place in the inner concatenation, and that in its place in the outer one.
-_SMALL = 1 << 18
 
 
 def run(module: Module) -> None:
@@ -23,7 +20,7 @@ def run(module: Module) -> None:
 
 
 def _flat(op: Op, rewriter: Rewriter) -> Value | None:
-    if size_in_bytes(op.result) > _SMALL or num_elements(op.result.shape) == 0:
+    if size_in_bytes(op.result) > SMALL or num_elements(op.result.shape) == 0:
         return None
     lines = _lines(op)
     parts = [part for value in op.operands for part in _parts(value, lines)]
